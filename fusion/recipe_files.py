@@ -131,7 +131,7 @@ _FIXED = frozenset({"model", "calibrations"})
 """what a recipe has from other files"""
 
 
-def fields_of_recipes() -> dict[str, dict[str, Any]]:
+def ranges() -> dict[str, dict[str, Any]]:
     """By part and name, the JSON schema of each value of a recipe, with its range or choices, and its default."""
     return {
         part: {

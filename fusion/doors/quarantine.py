@@ -19,7 +19,7 @@ Result = TypeVar("Result", ForgetResult, UndoResult)
 
 WITHHELD = "it is quarantined: only a key with the role operator reads its text, and may release it"
 """why a memory is shown without its text"""
-_WRITTEN = ("entities", "metadata", "provenance", "grade")
+_WRITTEN = ("entities", "metadata", "provenance", "grade", "tags")
 """fields that its author wrote, or that quote them, and that not every memory has"""
 _WRITTEN_STATE = ("tags", "provenance", "grade", "project")
 

@@ -49,7 +49,7 @@ from fusion.gateway.tenants import Tenants
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport, Moved
 from fusion.gateway.triage import TriageCalls
 from fusion.gateway.trust_report import TrustCalls
-from fusion.gateway.views import document, position_of, public, standing
+from fusion.gateway.views import document, listed, position_of, public, standing
 from fusion.gateway.why import WhyCalls
 from fusion.gateway.workspace import is_change, is_run, require_workspace_owner, required, undo_run
 from fusion.home import locate_home, sizes
@@ -72,6 +72,7 @@ from fusion.journal import (
     tombstones,
 )
 from fusion.journal.batches import Batch
+from fusion.journal.browsing import Browse
 from fusion.journal.external_refs import is_external
 from fusion.journal.feedback import labelled
 from fusion.journal.outbox import Deliveries
@@ -333,24 +334,14 @@ class Gateway(
         return await full_records(request, read)
 
     @in_tenant
-    async def memories(
-        self,
-        scope: Scope,
-        limit: int = 20,
-        *,
-        cursor: str | None = None,
-        document: str | None = None,
-        source: str | None = None,
-    ) -> Mapping[str, Any]:
-        """A page of a scope's memories in the journal, newest first, and the cursor of the next page, or None.
+    async def memories(self, scope: Scope, limit: int = 20, **filters: Any) -> Mapping[str, Any]:
+        """A page of a scope's memories in the journal that fit, and the cursor of the next page, or None.
 
-        Raises BadInput for an invalid cursor.
+        ``filters`` and the order are those of `Browse`. Raises BadInput for an invalid cursor.
         """
-        page = await self.journal.page(scope, limit, before=position_of(cursor), document=document, source=source)
-        return {
-            "memories": [{"ref": record.ref, **public(record.event), "trust": record.trust} for record in page.records],
-            "next_cursor": None if page.next is None else cursor_of(page.next),
-        }
+        page = await self.journal.browse(Browse(scope, limit, **filters))
+        now = self.live.now()
+        return {"memories": [listed(record, now) for record in page.records], "next_cursor": page.next}
 
     @in_tenant
     async def set_state(

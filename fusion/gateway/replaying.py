@@ -22,7 +22,7 @@ from fusion.recall.mask import shown
 from fusion.recall.recording import Recording, Replay
 from fusion.recall.signals import SIGNALS
 from fusion.recipe import Recipe
-from fusion.recipe_files import fields_of_recipes, values_of, with_changes
+from fusion.recipe_files import ranges, values_of, with_changes
 
 TEXT_CHARS = 300
 """characters of a candidate's text that are shown"""
@@ -37,7 +37,8 @@ class ReplayRequest:
     ``changes`` are values of a recipe, nested as in its file; they and the budget replace those of the question.
     """
 
-    receipt_id: str
+    recording: str
+    """the id of the receipt of its answer"""
     tenant: str = DEFAULT
     user_id: str | None = None
     recipe: str | None = None
@@ -78,7 +79,7 @@ class ReplayCalls(Answering):
 
         Raises NotFound without a recording, and BadInput for a wrong change, or one that needs more than was recorded.
         """
-        recorded = self.recordings.of(request.receipt_id, request.user_id)
+        recorded = self.recordings.of(request.recording, request.user_id)
         recipe = self._changed(recorded, request)
         asked = replace(_without_changed(recorded.request, request.changes), explain=False)
         asked = replace(
@@ -149,10 +150,10 @@ class ReplayCalls(Answering):
         return {
             "default": self.settings.recipe,
             "recipes": [
-                {"name": name, "hash": recipe.hash, "values": values_of(recipe)}
+                {"name": name, "hash": recipe.hash, "fields": values_of(recipe)}
                 for name, recipe in sorted(self.recipes.items())
             ],
-            "fields": fields_of_recipes(),
+            "ranges": ranges(),
             "signals": list(SIGNALS),
         }
 

@@ -13,6 +13,7 @@ from typing import Any
 from fusion.contract import Event, Hit, ImportanceGrade, Query, ReadsDocuments, Scope
 from fusion.errors import BadInput, FusionError, NobodyAnswered, NotFound
 from fusion.journal import Journal
+from fusion.journal.browsing import standing_of
 from fusion.journal.rows import Record
 from fusion.lib.due import due_end
 from fusion.lib.ids import parse_cursor
@@ -50,6 +51,13 @@ def public(item: Event | Hit) -> dict[str, Any]:
         "scope": item.scope.named() | ({"project": item.scope.project} if item.scope.project else {}),
         **{name: value for name, value in more.items() if value},
     }
+
+
+def listed(record: Record, now: datetime) -> dict[str, Any]:
+    """A memory as one row of a list."""
+    state = record.state
+    of_state = {"status": standing_of(record, now), "importance": state.importance, "tags": list(state.tags)}
+    return {"ref": record.ref, **public(record.event), "trust": record.trust, **of_state}
 
 
 def standing(record: Record) -> dict[str, Any]:

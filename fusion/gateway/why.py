@@ -15,9 +15,10 @@ from fusion.gateway import decisions
 from fusion.gateway.in_tenant import in_tenant
 from fusion.gateway.parts import TenantParts
 from fusion.journal import audit, external_refs, inclusions, layers, outbox, rows, state
+from fusion.journal.browsing import standing_of
 from fusion.journal.external_refs import is_external
 from fusion.journal.inclusions import Inclusion
-from fusion.journal.rows import RETIRED, Record
+from fusion.journal.rows import RETIRED
 from fusion.lib.ids import parse_short_ref
 from fusion.lib.listing import no_memory, plain_ref, record_ref
 from fusion.lib.provenance import provenance_of
@@ -54,7 +55,7 @@ class WhyCalls(TenantParts):
         return {
             "ref": record.ref,
             "recordRef": record_ref(record.ref),
-            "status": _status(record),
+            "status": standing_of(record, self.live.now()),
             "provenance": {
                 "kind": stated.kind,
                 "ref": stated.ref,
@@ -183,17 +184,6 @@ class _Used(TypedDict):
     included: int
     inclusions: list[wire.Inclusion]
     contradictions: list[wire.Contradiction]
-
-
-def _status(record: Record) -> str:
-    """In one word what holds of a memory: current, superseded, retired, or how it ended."""
-    if record.superseded_by is not None:
-        return "retired" if record.superseded_by == RETIRED else "superseded"
-    if record.trust == "quarantined":
-        return "quarantined"
-    if record.state.ended_at is not None:
-        return record.state.ended or "ended"
-    return "merged" if record.state.merged_into is not None else "current"
 
 
 def _shown(one: Inclusion) -> wire.Inclusion:

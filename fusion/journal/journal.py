@@ -26,6 +26,7 @@ from fusion.contract import Event, Extraction, Hit, Scope, State, StateChange, T
 from fusion.errors import FusionError, NotFound, StoreDamaged
 from fusion.journal import (
     batches,
+    browsing,
     deletion,
     distil_queue,
     external_refs,
@@ -46,6 +47,7 @@ from fusion.journal import (
 )
 from fusion.journal.append import AppendRules, Stored, append_all
 from fusion.journal.batches import Undone
+from fusion.journal.browsing import Browse, Browsed
 from fusion.journal.cache import JournalCache
 from fusion.journal.deletion import Deletion
 from fusion.journal.external_refs import is_external
@@ -372,6 +374,18 @@ class Journal:
         """
         page = await self.read(listing.page, scope, limit, before=before, document=document, source=source)
         return replace(page, records=tuple(self._visible(page.records)))
+
+    async def browse(self, asked: Browse) -> Browsed:
+        """A page of the memories that fit (`browsing.browse`), without statements that were forgotten in their files.
+
+        What is left of a memory must still have the words that were searched.
+        """
+        page = await self.read(browsing.browse, asked, self.clock())
+        left = {one.ref: one for one in self._visible(page.records)}
+        cut = {one.ref for one in page.records if one.ref in left and left[one.ref].event.text != one.event.text}
+        words = [word.casefold() for word in asked.words]
+        gone = {ref for ref in cut if not all(word in left[ref].event.text.casefold() for word in words)}
+        return replace(page, records=tuple(one for ref, one in left.items() if ref not in gone))
 
     async def find(self, ref: str, scope: Scope) -> Record:
         """The event of a short ref or event id. Raises NotFound, also for another owner's and for a forgotten one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fusion.journal import (
     audit,
     batches,
+    browsing,
     cards,
     conversations,
     distil_queue,
@@ -115,5 +116,6 @@ STEPS = (
     item_rows.SCHEMA,
     cards.WORDED,
     sessions.BEGAN,
+    browsing.SCHEMA,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""

@@ -170,18 +170,18 @@ class RecipeValues(TypedDict):
 
     name: str
     hash: str
-    values: dict[str, dict[str, Any]]
+    fields: dict[str, dict[str, Any]]
 
 
 class Recipes(TypedDict):
-    """The recipes of the home; ``fields`` has the JSON schema of each value by part and name: range, choices, default.
+    """The recipes of the home; ``ranges`` has the JSON schema of each value by part and name: range, choices, default.
 
     ``signals`` are the names that weights, penalties and factors may have, and ``default`` is the home's own recipe.
     """
 
     default: str
     recipes: list[RecipeValues]
-    fields: dict[str, dict[str, dict[str, Any]]]
+    ranges: dict[str, dict[str, dict[str, Any]]]
     signals: list[str]
 
 

@@ -124,6 +124,14 @@ class StoredMemory(TypedDict):
     last_retrieved_at: NotRequired[str | None]
     state: NotRequired[dict[str, Any]]
     """the fields of its state that differ from a new memory's: confidence, ended_at, ended, merged_into, trust, …"""
+    status: NotRequired[
+        Literal["current", "archived", "superseded", "retired", "expired", "decayed", "lost", "merged", "quarantined"]
+    ]
+    """in lists, in one word what holds of it"""
+    importance: NotRequired[float | None]
+    """in lists"""
+    tags: NotRequired[list[str]]
+    """in lists, those of its state"""
     withheld: NotRequired[str]
     """why its text is empty: it is quarantined, and the key is no operator's"""
 

@@ -1279,6 +1279,9 @@ export interface FullRecord {
   retrieved?: number;
   last_retrieved_at?: string | null;
   state?: Record<string, unknown>;
+  status?: "current" | "archived" | "superseded" | "retired" | "expired" | "decayed" | "lost" | "merged" | "quarantined";
+  importance?: number | null;
+  tags?: string[];
   withheld?: string;
   recordRef: string;
   tokens: number;
@@ -2430,17 +2433,17 @@ export interface RecipeName {
 export interface RecipeValues {
   name: string;
   hash: string;
-  values: Record<string, Record<string, unknown>>;
+  fields: Record<string, Record<string, unknown>>;
 }
 
 /**
- * The recipes of the home; ``fields`` has the JSON schema of each value by part and name: range, choices, default.
+ * The recipes of the home; ``ranges`` has the JSON schema of each value by part and name: range, choices, default.
  * ``signals`` are the names that weights, penalties and factors may have, and ``default`` is the home's own recipe.
  */
 export interface Recipes {
   default: string;
   recipes: RecipeValues[];
-  fields: Record<string, Record<string, Record<string, unknown>>>;
+  ranges: Record<string, Record<string, Record<string, unknown>>>;
   signals: string[];
 }
 
@@ -2505,8 +2508,8 @@ export interface RememberReply {
 
 /** A recorded question, and the numbers to answer it by; they replace those of the question and of the recipe. */
 export interface ReplayBody {
-  /** the receipt of an answer to a question with record = true */
-  receipt_id: string;
+  /** the id that POST /v1/ask with record = true replied, of its receipt */
+  recording: string;
   /** who asked; the recording of another is not found */
   user_id?: string | null;
   /** instead of the question's */
@@ -2774,6 +2777,9 @@ export interface StoredMemory {
   retrieved?: number;
   last_retrieved_at?: string | null;
   state?: Record<string, unknown>;
+  status?: "current" | "archived" | "superseded" | "retired" | "expired" | "decayed" | "lost" | "merged" | "quarantined";
+  importance?: number | null;
+  tags?: string[];
   withheld?: string;
 }
 
@@ -3222,7 +3228,7 @@ export interface Routes {
     body: undefined;
     reply: Document;
   };
-  /** List what is remembered, newest first, page by page */
+  /** List what is remembered, page by page, all of it or what fits a filter */
   "GET /v1/memories": {
     path: {};
     query: {
@@ -3238,6 +3244,28 @@ export interface Routes {
       document?: string | null;
       /** only those from there */
       source?: string | null;
+      kind?: "rule" | "procedure" | "fact" | "episode" | "preference" | "decision" | "plan" | "note" | "turn" | null;
+      /** as it is now */
+      trust?: "trusted" | "unknown" | "untrusted" | "quarantined" | null;
+      origin?: "owner" | "agent" | "tool" | "import" | "system" | null;
+      /** in one word what holds of it; by default all that nothing replaced */
+      state?: "current" | "archived" | "superseded" | "retired" | "expired" | "decayed" | "lost" | "merged" | "quarantined" | "all" | null;
+      /** only those that belong to this project now */
+      in_project?: string | null;
+      /** only those with this tag, as stated or set */
+      tag?: string | null;
+      /** happened, else recorded, not before this; a date: its begin */
+      after?: string | null;
+      /** …before this; a date is its beginning, UTC */
+      before?: string | null;
+      /** only those with this importance at least */
+      min_importance?: number | null;
+      /** only those that this backend has */
+      backend?: string | null;
+      /** only those with all of these words or parts of words, eight at most */
+      q?: string | null;
+      /** the latest recorded first; newest and oldest go by the time at which they happened */
+      order?: "recorded" | "newest" | "oldest" | "importance";
       limit?: number;
       /** next_cursor of the page before; none for the first page */
       cursor?: string | null;

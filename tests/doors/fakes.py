@@ -112,6 +112,8 @@ class FakeFusion:
         self.packs: list[PackRequest] = []
         self.kept: list[tuple[Any, str | None, str]] = []
         self.listed: list[tuple[Scope, int, str | None, str | None, str | None]] = []
+        self.filters: list[dict[str, Any]] = []
+        """what else each list of memories was asked for by"""
         self.asked = asyncio.Event()
         self.cancelled = asyncio.Event()
         self.busy: list[Exception] = []
@@ -291,8 +293,9 @@ class FakeFusion:
         return {**examples()["memories"]["reply"]["memories"][0], "ref": ref, "text": self.text}
 
     async def memories(
-        self, scope: Scope, limit: int, *, cursor: str | None, document: str | None, source: str | None
+        self, scope: Scope, *, limit: int, cursor: str | None, document: str | None, source: str | None, **filters: Any
     ) -> dict[str, Any]:
+        self.filters.append(filters)
         if cursor not in (None, "c1"):
             raise BadInput("cursor: it is invalid")
         self.listed.append((scope, limit, cursor, document, source))
@@ -564,8 +567,8 @@ class FakeFusion:
         return {"answer": fused, "candidates": [], "recording": fused.receipt_id if request.record else None}
 
     async def replay(self, request: ReplayRequest, tenant: str) -> object:
-        if request.receipt_id != "r1":
-            raise NotFound(f"there is no recording of {request.receipt_id}")
+        if request.recording != "r1":
+            raise NotFound(f"there is no recording of {request.recording}")
         return examples()["replay"]["reply"]
 
     async def recipes_of_home(self, tenant: str) -> object:

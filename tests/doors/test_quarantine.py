@@ -62,9 +62,9 @@ for one in ("/v1/timeline", "/v1/records"):
 for one in ("why", "trust", "memories"):
     case("GET", f"/v1/{one}/{{ref:path}}", at=f"/v1/{one}/{{ref}}")
     case("GET", f"/v1/{one}/{{ref:path}}", at=f"/v1/{one}/{{event_id}}")
-case("GET", "/v1/memories", NOTHING, {"document": "log.md"})
+case("GET", "/v1/memories", NOTHING, {"document": "log.md"}, {"state": "quarantined"}, {"state": "all", "q": "harbour"})
 case("POST", "/v1/ask", QUERY, {**QUERY, **SESSION})
-case("POST", "/v1/replay", {"receipt_id": "{receipt}", "changes": {"rerank": {"floor": 0}}})
+case("POST", "/v1/replay", {"recording": "{receipt}", "changes": {"rerank": {"floor": 0}}})
 case("GET", "/v1/recipes")
 case("GET", "/v1/receipts", NOTHING, SESSION)
 case("GET", "/v1/receipts/{receipt_id}", at="/v1/receipts/{receipt}")

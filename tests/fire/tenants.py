@@ -154,7 +154,7 @@ class Tenant:
         asked = await self.post("/v1/ask", {"query": word, "record": True})
         recorded = json.loads(asked.text.splitlines()[-1])["recording"]
         await self.settle()
-        await me.post("/v1/replay", {"receipt_id": recorded, "changes": {"pack": {"max_results": 2}}})
+        await me.post("/v1/replay", {"recording": recorded, "changes": {"pack": {"max_results": 2}}})
         await me.get("/v1/recipes")
         votes = {"receipt_id": receipts[0], "useful": [], "useless": []}
         me.note("POST /v1/feedback", await self.post("/v1/feedback", votes))
@@ -162,7 +162,10 @@ class Tenant:
         more: dict[str, str] = {}
         while cursor := (await me.get("/v1/memories", limit="3", **more))["next_cursor"]:
             more = {"cursor": cursor}
-        for more in ({"user_id": "ana"}, {"document": PLACE}, {"source": "mail"}):
+        for more in (
+            *({"user_id": "ana"}, {"document": PLACE}, {"source": "mail"}),
+            *({"q": word, "order": "newest"}, {"state": "all", "order": "importance"}, {"kind": "note", "tag": word}),
+        ):
             await me.get("/v1/memories", **more)
         for ref in (*dict.fromkeys(self.refs), "m5", "mzz", "x0123456789"):
             await me.get(f"/v1/memories/{ref}")

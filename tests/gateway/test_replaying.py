@@ -216,9 +216,9 @@ async def test_recipes_are_listed_with_ranges(home: Path) -> None:
         found = await gateway.recipes_of_home()
     named = {one["name"]: one for one in found["recipes"]}
     assert found["default"] in named
-    assert named["hook"]["values"]["pack"]["format"]
-    assert found["fields"]["pack"]["max_results"] == {"type": "integer", "minimum": 0, "maximum": 1000, "default": 8}
-    assert found["fields"]["rerank"]["judge"]["enum"] == ["never", "gate", "always"]
+    assert named["hook"]["fields"]["pack"]["format"]
+    assert found["ranges"]["pack"]["max_results"] == {"type": "integer", "minimum": 0, "maximum": 1000, "default": 8}
+    assert found["ranges"]["rerank"]["judge"]["enum"] == ["never", "gate", "always"]
     for recipe in named.values():  # every value of every recipe has its range
-        for part, values in recipe["values"].items():
-            assert values.keys() == found["fields"][part].keys()
+        for part, values in recipe["fields"].items():
+            assert values.keys() == found["ranges"][part].keys()

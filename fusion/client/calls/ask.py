@@ -133,7 +133,7 @@ def why(ref: str, *, limit: int = 20, **scope: str | None) -> Call[wire.Why]:
 
 
 def replay(
-    receipt_id: str,
+    recording: str,
     *,
     user_id: str | None = None,
     recipe: str | None = None,

@@ -47,9 +47,21 @@ def memories(
     cursor: str | None = None,
     document: str | None = None,
     source: str | None = None,
+    kind: str | None = None,
+    trust: str | None = None,
+    origin: str | None = None,
+    state: str | None = None,
+    in_project: str | None = None,
+    tag: str | None = None,
+    after: str | None = None,
+    before: str | None = None,
+    min_importance: float | None = None,
+    backend: str | None = None,
+    q: str | None = None,
+    order: Literal["recorded", "newest", "oldest", "importance"] = "recorded",
     **scope: str | None,
 ) -> Call[wire.Memories]:
-    """A page of what is remembered, newest first; ``next_cursor`` of one page is ``cursor`` of the next."""
+    """A page of what is remembered that fits, newest first; ``next_cursor`` of one page is ``cursor`` of the next."""
     return Call.get("/v1/memories", locals())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,7 +25,8 @@ async def memories(
 ) -> None:
     """List memories, newest first."""
     async with target.client() as client:
-        page = await client.memories(limit=limit, cursor=cursor, document=document, source=source, **owner.ids())
+        ids: dict[str, Any] = owner.ids()
+        page = await client.memories(limit=limit, cursor=cursor, document=document, source=source, **ids)
     from fusion.doors.cli import render
 
     target.show(page, render.memories)

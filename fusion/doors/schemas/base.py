@@ -69,6 +69,14 @@ def integer(value: object) -> object:
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 16 else value
 
 
+def decimal(value: object) -> object:
+    """The number in a text of a query string."""
+    try:
+        return float(value) if isinstance(value, str) and len(value) <= 32 else value
+    except ValueError:
+        return value
+
+
 def boolean(value: object) -> object:
     """The boolean in a text of a query string."""
     return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 from pydantic.functional_validators import AfterValidator, BeforeValidator
@@ -21,6 +21,7 @@ from fusion.doors.schemas.base import (
     Id,
     Importance,
     MemoryText,
+    Name,
     PageCursor,
     PageSize,
     QueryText,
@@ -32,6 +33,7 @@ from fusion.doors.schemas.base import (
     Tags,
     When,
     boolean,
+    decimal,
     end_of_day,
     integer,
     one_line,
@@ -43,10 +45,11 @@ from fusion.gateway.decisions import StateRequest
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory
 from fusion.ingest.update import Change
+from fusion.journal.browsing import Order, Standing
 from fusion.journal.listing import Criteria
 from fusion.journal.retire import MAX_KEPT, CompleteFile
 from fusion.lib.moment import moment
-from fusion.lib.stated_fields import MAX_TTL_S, stated_entities, to_stated
+from fusion.lib.stated_fields import MAX_TAG_CHARS, MAX_TTL_S, stated_entities, to_stated
 from fusion.recall.document import MAX_LINES, PAGE_LINES
 
 
@@ -210,12 +213,40 @@ MemoriesBody = Annotated[
 
 
 class MemoriesQuery(Scoped):
-    """Which memories to list, newest first."""
+    """Which memories to list, in which order; every field that is given must fit."""
 
     document: Reference | None = Field(default=None, description="only those of this conversation or file")
     source: Reference | None = Field(default=None, description="only those from there")
+    kind: Kind | None = None
+    trust: Trust | None = Field(default=None, description="as it is now")
+    origin: Origin | None = None
+    state: Standing | Literal["all"] | None = Field(
+        default=None, description="in one word what holds of it; by default all that nothing replaced"
+    )
+    in_project: Id | None = Field(default=None, description="only those that belong to this project now")
+    tag: Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARS), AfterValidator(printable)] | None = Field(
+        default=None, description="only those with this tag, as stated or set"
+    )
+    after: Since | None = Field(default=None, description="happened, else recorded, not before this; a date: its begin")
+    before: Since | None = Field(default=None, description="…before this; a date is its beginning, UTC")
+    min_importance: Annotated[Share, BeforeValidator(decimal)] | None = Field(
+        default=None, description="only those with this importance at least"
+    )
+    backend: Name | None = Field(default=None, description="only those that this backend has")
+    q: Annotated[str, Field(min_length=1, max_length=200), AfterValidator(printable)] | None = Field(
+        default=None, description="only those with all of these words or parts of words, eight at most"
+    )
+    order: Order = Field(
+        default="recorded",
+        description="the latest recorded first; newest and oldest go by the time at which they happened",
+    )
     limit: PageSize = 20
     cursor: PageCursor = None
+
+    def filters(self) -> dict[str, Any]:
+        """The fields of `Browse` but the scope."""
+        names = MemoriesQuery.model_fields.keys() - Scoped.model_fields.keys()
+        return {name: getattr(self, name) for name in names}
 
 
 class DocumentQuery(Scoped):

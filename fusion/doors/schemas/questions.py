@@ -105,7 +105,7 @@ _Values = Annotated[dict[Name, JsonValue], Field(max_length=64)]
 class ReplayBody(Body):
     """A recorded question, and the numbers to answer it by; they replace those of the question and of the recipe."""
 
-    receipt_id: Reference = Field(description="the receipt of an answer to a question with record = true")
+    recording: Reference = Field(description="the id that POST /v1/ask with record = true replied, of its receipt")
     user_id: UserId | None = Field(default=None, description="who asked; the recording of another is not found")
     recipe: Name | None = Field(default=None, description="instead of the question's")
     changes: Annotated[dict[Name, Annotated[dict[Name, JsonValue], Field(max_length=64)]], Field(max_length=16)] = (

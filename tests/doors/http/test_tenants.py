@@ -241,6 +241,8 @@ async def lists(me: Tenant, other: Tenant, word: str) -> Replies:
             yield (reply := await me.get("/v1/memories", **page))
             if reply.json()["next_cursor"]:
                 me.cursors.append(reply.json()["next_cursor"])
+    for more in ({"q": word}, {"state": "all", "order": "newest"}, {"kind": "note", "order": "importance"}):
+        yield await me.get("/v1/memories", **more)
 
 
 @case(("PATCH", "/v1/memories/{ref:path}"))
@@ -335,9 +337,9 @@ async def watches(me: Tenant, other: Tenant, word: str) -> Replies:
         if (recorded := json.loads(reply.text.splitlines()[-1]).get("recording")) is not None:
             me.receipts.append(recorded)
             changes = {"pack": {"max_results": 50}, "rerank": {"floor": 0}}
-            yield await me.post("/v1/replay", {"receipt_id": recorded, "changes": changes})
+            yield await me.post("/v1/replay", {"recording": recorded, "changes": changes})
     for receipt_id in other.receipts[-3:]:
-        assert (await me.post("/v1/replay", {"receipt_id": receipt_id})).status_code == 404
+        assert (await me.post("/v1/replay", {"recording": receipt_id})).status_code == 404
     yield await me.get("/v1/recipes")
 
 

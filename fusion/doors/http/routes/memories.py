@@ -14,7 +14,7 @@ from fastapi.responses import Response
 from fusion import wire
 from fusion.doors import schemas
 from fusion.doors.http.routing import Context, InQuery, Reference, checked_ref, problems, reply, router
-from fusion.doors.quarantine import previewed_to, shown_to
+from fusion.doors.quarantine import previewed_to, reads_quarantined, shown_to
 from fusion.errors import BadInput
 from fusion.ingest.claims import as_stated_by_caller
 from fusion.ingest.intake import Acknowledged, Replayed
@@ -24,14 +24,13 @@ from fusion.trust.token import READER, READER_HEADER, is_reader
 
 @router.get("/v1/memories", response_model=wire.Memories)
 async def memories(context: Context, query: Annotated[schemas.MemoriesQuery, InQuery]) -> Response:
-    """List what is remembered, newest first, page by page
+    """List what is remembered, page by page, all of it or what fits a filter
 
-    A quarantined memory has no text here but for a key with the role operator: `withheld` says so.
+    A quarantined memory has no text here but for a key with the role operator: `withheld` says so, and no words, tags
+    and projects of it are searched.
     """
-    scope = query.scope(context.tenant)
-    page = await context.gateway.memories(
-        scope, query.limit, cursor=query.cursor, document=query.document, source=query.source
-    )
+    reads = reads_quarantined(context.role)
+    page = await context.gateway.memories(query.scope(context.tenant), **query.filters(), reads_quarantined=reads)
     return reply({**page, "memories": [shown_to(one, context.role) for one in page["memories"]]})
 
 
