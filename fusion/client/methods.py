@@ -80,6 +80,8 @@ class Methods:
     receipts = Method(calls.receipts)
     replay = Method(calls.replay)
     recipes = Method(calls.recipes)
+    activity = Method(calls.activity)
+    backend_history = Method(calls.backend_history)
     ready = Method(calls.ready)
     health = Method(calls.health)
     settle = Method(calls.settle)

@@ -31,6 +31,8 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("GET", "/v1/documents"): READER,
     ("GET", "/v1/feedback"): READER,
     ("GET", "/v1/receipts"): READER,
+    ("GET", "/v1/activity"): READER,
+    ("GET", "/v1/backends/history"): READER,
     ("GET", "/v1/receipts/{receipt_id}"): READER,
     ("GET", "/v1/jobs"): READER,
     ("GET", "/v1/jobs/log"): READER,

@@ -1,9 +1,11 @@
-"""The calls on an open home that show what was answered: the list of receipts, and one receipt."""
+"""The calls on an open home that show what was answered: lists of receipts, one receipt, and counts over them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from math import ceil
 from typing import Any
 
 from fusion import wire
@@ -13,6 +15,7 @@ from fusion.gateway.in_tenant import in_tenant
 from fusion.gateway.owners import require_owner
 from fusion.gateway.parts import TenantParts
 from fusion.gateway.views import position_of
+from fusion.journal.activity import activity
 from fusion.lib.ids import cursor as cursor_of
 from fusion.lib.ids import parse_cursor
 from fusion.recall.engine import explain
@@ -59,6 +62,51 @@ class ReceiptCalls(TenantParts):
             "latest": cursor_of(latest),
         }
 
+    @in_tenant
+    async def activity(self, scope: Scope, days: int) -> wire.Activity:
+        """How many memories were remembered, forgotten and decided on, and questions answered, on each of these days.
+
+        Questions are counted as long as their receipts are kept.
+        """
+        today = self.live.now().astimezone(UTC).date()
+        every = [today - timedelta(days=before) for before in reversed(range(days))]
+        since = datetime.combine(every[0], datetime.min.time(), UTC)
+        found = await self.journal.read(activity, scope, since)
+        chosen = ReceiptFilter(scope.tenant, scope.user_id, scope.agent_id, scope.session_id)
+        asked = await self.receipts.by_day(chosen, since.timestamp())
+        sources: dict[date, dict[str, int]] = {day: {} for day in every}
+        for (day, kind), number in sorted(found.remembered.items()):
+            sources.setdefault(day, {})[kind] = number
+        return {
+            "days": [
+                {
+                    "day": day.isoformat(),
+                    "remembered": sum(sources[day].values()),
+                    "forgotten": found.forgotten[day],
+                    "decisions": found.decisions[day],
+                    "questions": asked[day],
+                    "sources": sources[day],
+                }
+                for day in every
+            ]
+        }
+
+    @in_tenant
+    async def backend_history(self, scope: Scope, answers: int, *, all_users: bool = False) -> wire.BackendHistory:
+        """How fast each backend was for the latest answers, and what it brought into their blocks. Raises NobodyNamed.
+
+        Prepared answers are left out: no backend was asked for them anew.
+        """
+        await require_owner(self.journal, scope, all_users)
+        chosen = ReceiptFilter(scope.tenant, scope.user_id, scope.agent_id, scope.session_id)
+        rows = [one.row for one in await self.receipts.listed(chosen, answers) if not one.row["prepared"]]
+        blocks = sum(bool(row["memories"]) for row in rows)
+        parts: dict[str, list[Mapping[str, Any]]] = {}
+        for row in rows:
+            for part in row["backends"]:
+                parts.setdefault(part["name"], []).append(part)
+        return {"answers": len(rows), "blocks": blocks, "backends": [_worth(n, p, blocks) for n, p in parts.items()]}
+
     async def _place_of(self, after: str, tenant: str) -> int:
         place = parse_cursor(after)
         return await self.receipts.seq_of(after, tenant) if place is None else place
@@ -83,3 +131,22 @@ class ReceiptCalls(TenantParts):
                 f"there is no receipt {receipt_id}; receipts are kept for {self.settings.receipts.keep_days:g} days"
             )
         return body
+
+
+def _worth(name: str, parts: Sequence[Mapping[str, Any]], blocks: int) -> wire.BackendWorth:
+    """What one backend did for some answers."""
+    times = sorted(part["took_ms"] for part in parts if part["status"] in ("ok", "empty"))
+    return {
+        "name": name,
+        "asked": len(parts),
+        "answered": len(times),
+        "p50_ms": _percentile(times, 0.5),
+        "p95_ms": _percentile(times, 0.95),
+        "contributed": round(sum(part["in_block"] > 0 for part in parts) / blocks, 4) if blocks else 0.0,
+        "alone": round(sum(part["alone"] > 0 for part in parts) / blocks, 4) if blocks else 0.0,
+    }
+
+
+def _percentile(ascending: Sequence[float], share: float) -> float | None:
+    """The least value that so great a share of the values does not exceed; None without values."""
+    return ascending[max(0, ceil(share * len(ascending)) - 1)] if ascending else None

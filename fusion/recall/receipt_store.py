@@ -7,9 +7,11 @@ import logging
 import sqlite3
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -257,6 +259,21 @@ class ReceiptStore(BackgroundWriter):
         values = (chosen.tenant, since, before, chosen.after or 0, *chosen.equal.values(), limit)
         with self._lock:
             return [Listed(seq, orjson.loads(row)) for seq, row in self._database.execute(query, values)]
+
+    async def by_day(self, chosen: ReceiptFilter, since: float) -> Counter[date]:
+        """The number of receipts of a list by the day of the question, UTC, since a time in seconds since 1970."""
+        await self.flush()
+        return await asyncio.to_thread(self._by_day, chosen, max(since, time.time() - self._keep_s))
+
+    def _by_day(self, chosen: ReceiptFilter, since: float) -> Counter[date]:
+        equal = "".join(f" and {name} = ?" for name in chosen.equal)
+        query = (
+            f"select cast(at / 86400 as integer), count(*) from receipt where tenant = ? and at >= ?{equal} group by 1"
+        )
+        values = (chosen.tenant, since, *chosen.equal.values())
+        with self._lock:
+            found = self._database.execute(query, values).fetchall()
+        return Counter({datetime.fromtimestamp(day * 86_400, UTC).date(): n for day, n in found})
 
     def _body(self, receipt_id: str, tenant: str) -> bytes | None:
         query = "select body from receipt where receipt_id = ? and tenant = ? and at >= ?"

@@ -52,3 +52,47 @@ class Receipts(TypedDict):
     receipts: list[ReceiptRow]
     next_cursor: str | None
     latest: str
+
+
+class DayOfActivity(TypedDict):
+    """One day, UTC: how many memories were remembered, also by kind of source, forgotten and decided on.
+
+    ``questions`` counts those whose receipts are kept.
+    """
+
+    day: str
+    remembered: int
+    forgotten: int
+    decisions: int
+    questions: int
+    sources: dict[str, int]
+
+
+class Activity(TypedDict):
+    """The days up to today, the oldest first."""
+
+    days: list[DayOfActivity]
+
+
+class BackendWorth(TypedDict):
+    """What one backend did for the latest answers.
+
+    The percentiles are of the times in which it answered, null if it never did. ``contributed`` is the share of the
+    blocks with a memory that it found, ``alone`` of those with one that no other backend found.
+    """
+
+    name: str
+    asked: int
+    answered: int
+    p50_ms: float | None
+    p95_ms: float | None
+    contributed: float
+    alone: float
+
+
+class BackendHistory(TypedDict):
+    """The backends over the latest ``answers``, of which ``blocks`` had a memory."""
+
+    answers: int
+    blocks: int
+    backends: list[BackendWorth]

@@ -1,5 +1,10 @@
 // The types of memory-fusion's HTTP API. Written by `python -m tests.typescript`: do not edit.
 
+/** The days up to today, the oldest first. */
+export interface Activity {
+  days: DayOfActivity[];
+}
+
 /** memory_append: lines for today's log. */
 export interface AppendToolBody {
   user_id?: string | null;
@@ -153,6 +158,13 @@ export interface BackendAnswer {
   refused?: Record<string, number>;
 }
 
+/** The backends over the latest ``answers``, of which ``blocks`` had a memory. */
+export interface BackendHistory {
+  answers: number;
+  blocks: number;
+  backends: BackendWorth[];
+}
+
 /**
  * What one backend did for an answer. ``in_block`` counts the memories of the block that it found, ``alone`` those that
  * no other backend found.
@@ -203,6 +215,21 @@ export interface BackendStatus {
   reason: string;
   breaker: "closed" | "open" | "half_open";
   wait_s: number;
+}
+
+/**
+ * What one backend did for the latest answers. The percentiles are of the times in which it answered, null if it never
+ * did. ``contributed`` is the share of the blocks with a memory that it found, ``alone`` of those with one that no
+ * other backend found.
+ */
+export interface BackendWorth {
+  name: string;
+  asked: number;
+  answered: number;
+  p50_ms: number | null;
+  p95_ms: number | null;
+  contributed: number;
+  alone: number;
 }
 
 export interface Backends {
@@ -502,6 +529,19 @@ export interface DailyLogsBody {
   zone?: string | null;
   /** of the block */
   budget_chars?: number;
+}
+
+/**
+ * One day, UTC: how many memories were remembered, also by kind of source, forgotten and decided on. ``questions``
+ * counts those whose receipts are kept.
+ */
+export interface DayOfActivity {
+  day: string;
+  remembered: number;
+  forgotten: number;
+  decisions: number;
+  questions: number;
+  sources: Record<string, number>;
 }
 
 /**
@@ -3657,6 +3697,44 @@ export interface Routes {
     };
     body: undefined;
     reply: Record<string, unknown>;
+  };
+  /** Count by day what was remembered, forgotten, decided and asked */
+  "GET /v1/activity": {
+    path: {};
+    query: {
+      user_id?: string | null;
+      agent_id?: string | null;
+      run_id?: string | null;
+      session_id?: string | null;
+      /** boosts; never filters */
+      project?: string | null;
+      /** where the answer will be read */
+      audience?: "private" | "group";
+      /** up to today */
+      days?: number;
+    };
+    body: undefined;
+    reply: Activity;
+  };
+  /** Show how fast each backend was lately, and what it brought into the blocks */
+  "GET /v1/backends/history": {
+    path: {};
+    query: {
+      user_id?: string | null;
+      agent_id?: string | null;
+      run_id?: string | null;
+      session_id?: string | null;
+      /** boosts; never filters */
+      project?: string | null;
+      /** where the answer will be read */
+      audience?: "private" | "group";
+      /** the home's owner asks for the memories of all users and agents */
+      all_users?: boolean;
+      /** the latest, at most */
+      answers?: number;
+    };
+    body: undefined;
+    reply: BackendHistory;
   };
   /** List the entities around one, nearest first, each with the path that justifies it */
   "POST /v1/graph/neighbors": {

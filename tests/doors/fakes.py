@@ -574,6 +574,12 @@ class FakeFusion:
     async def recipes_of_home(self, tenant: str) -> object:
         return examples()["recipes"]["reply"]
 
+    async def activity(self, scope: Scope, days: int) -> object:
+        return examples()["activity"]["reply"]
+
+    async def backend_history(self, scope: Scope, answers: int, *, all_users: bool) -> object:
+        return examples()["backend_history"]["reply"]
+
     async def receipts_page(self, request: ReceiptsRequest) -> object:
         if request.after == "r2":
             raise NotFound("There is no such receipt here.")

@@ -83,6 +83,8 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "receipt": schemas.ReceiptQuery,
     "receipts": schemas.ReceiptsQuery,
     "replay": schemas.ReplayBody,
+    "activity": schemas.ActivityQuery,
+    "backend_history": schemas.BackendHistoryQuery,
     "status": schemas.Scoped,
     "settle": schemas.SettleBody,
     "export": schemas.ExportQuery,

@@ -66,6 +66,8 @@ case("GET", "/v1/memories", NOTHING, {"document": "log.md"}, {"state": "quaranti
 case("POST", "/v1/ask", QUERY, {**QUERY, **SESSION})
 case("POST", "/v1/replay", {"recording": "{receipt}", "changes": {"rerank": {"floor": 0}}})
 case("GET", "/v1/recipes")
+case("GET", "/v1/activity")
+case("GET", "/v1/backends/history")
 case("GET", "/v1/receipts", NOTHING, SESSION)
 case("GET", "/v1/receipts/{receipt_id}", at="/v1/receipts/{receipt}")
 case("GET", "/v1/documents", {"path": "log.md"}, {"path": "log.md", "summaries": "rules"})

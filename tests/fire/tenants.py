@@ -156,6 +156,8 @@ class Tenant:
         await self.settle()
         await me.post("/v1/replay", {"recording": recorded, "changes": {"pack": {"max_results": 2}}})
         await me.get("/v1/recipes")
+        await me.get("/v1/activity", days="2")
+        await me.status("GET", "/v1/backends/history")
         votes = {"receipt_id": receipts[0], "useful": [], "useless": []}
         me.note("POST /v1/feedback", await self.post("/v1/feedback", votes))
         await me.get("/v1/feedback")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,13 @@ import pytest
 
 from fusion.contract import Asker, Scope
 from fusion.errors import BadInput, NobodyNamed, NotFound
+from fusion.gateway.decisions import StateRequest
 from fusion.gateway.gateway import Gateway
 from fusion.gateway.receipts import ReceiptsRequest
 from fusion.gateway.recent_questions import MAX_CHARS, MAX_CHARS_OF_ALL, MAX_QUESTIONS, RecentQuestions
 from fusion.ingest.intake import NewMemory
 from fusion.recall.engine import FuseRequest
+from fusion.recall.receipt import Receipt
 from tests.patience import load
 
 ADA, BOB = Scope(user_id="ada"), Scope(user_id="bob")
@@ -133,3 +137,62 @@ def test_recent_questions_are_bounded() -> None:
     assert questions.of("long0") is None
     assert len(questions.of("long1") or "") == MAX_CHARS
     assert questions.of(f"r{MAX_QUESTIONS}") is None
+
+
+@pytest.mark.feature("`GET /v1/activity` counts by day and source what was remembered, forgotten, decided and asked")
+async def test_activity_counts_what_happened_on_each_day(home: Path) -> None:
+    async with opened(home) as gateway:
+        kept = [await remember(gateway, f"Note {n}") for n in range(3)]
+        await gateway.remember([NewMemory("From a file", ADA, source="mail:inbox/1")])
+        await remember(gateway, "Bob's", BOB)
+        await gateway.forget(kept[0], ADA)
+        await gateway.set_state(StateRequest(kept[1], ADA, archived=True))
+        await gateway.fuse("a question", scope=ADA)
+        days = (await gateway.activity(ADA, 3))["days"]
+        of_bob = (await gateway.activity(BOB, 1))["days"]
+        assert (await gateway.activity(Scope("acme"), 1))["days"][0]["remembered"] == 0
+    assert [day["remembered"] for day in days] == [0, 0, 4]
+    today = days[-1]
+    assert today["day"] == datetime.now(UTC).date().isoformat()
+    assert (today["forgotten"], today["decisions"], today["questions"]) == (1, 1, 1)
+    assert today["sources"] == {"direct": 3, "mail": 1}
+    assert (of_bob[0]["remembered"], of_bob[0]["forgotten"], of_bob[0]["questions"]) == (1, 0, 0)
+
+
+def kept_answer(*parts: tuple[str, str, float, int, int], memories: int = 1) -> dict[str, Any]:
+    names = ("name", "status", "took_ms", "in_block", "alone")
+    return {
+        "receipt_id": f"r{id(parts)}",
+        "memories": memories,
+        "prepared": False,
+        "backends": [{**dict(zip(names, part, strict=True)), "count": 1} for part in parts],
+    }
+
+
+@pytest.mark.feature("`GET /v1/backends/history` has each backend's percentiles of time and its share in the blocks")
+async def test_history_of_backends_has_times_and_shares(home: Path) -> None:
+    async with opened(home) as gateway:
+        answers = [
+            kept_answer(("a", "ok", float(n), 1, int(n <= 5)), ("b", "timeout" if n > 10 else "ok", 100.0 * n, 0, 0))
+            for n in range(1, 21)
+        ]
+        answers += [
+            kept_answer(("a", "ok", 50.0, 0, 0), memories=0),
+            {**kept_answer(("a", "ok", 1e9, 1, 1)), "prepared": True},
+        ]
+        for n, row in enumerate(answers):
+            gateway.receipts.keep(Receipt(f"r{n}", "default", time.time(), {}, {}, row))
+        found = await gateway.backend_history(ALL, 100)
+        assert (await gateway.backend_history(ALL, 1))["answers"] == 0  # the latest one was prepared
+    assert (found["answers"], found["blocks"]) == (21, 20)
+    one, two = found["backends"]
+    assert one == {
+        "name": "a",
+        "asked": 21,
+        "answered": 21,
+        "p50_ms": 11.0,
+        "p95_ms": 20.0,
+        "contributed": 1.0,
+        "alone": 0.25,
+    }
+    assert (two["asked"], two["answered"], two["p50_ms"], two["contributed"]) == (20, 10, 500.0, 0.0)

@@ -12,6 +12,8 @@ from fusion.client.calls.agents import (
     session_state,
 )
 from fusion.client.calls.ask import (
+    activity,
+    backend_history,
     compare,
     feedback,
     fuse,
@@ -114,7 +116,9 @@ from fusion.client.calls.proposals import (
 __all__ = [
     "Call",
     "NDJSON",
+    "activity",
     "append_episodes",
+    "backend_history",
     "approve",
     "assert_fact",
     "backends",

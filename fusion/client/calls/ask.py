@@ -211,6 +211,18 @@ def receipts(
     return Call.get("/v1/receipts", locals())
 
 
+def activity(*, days: int = 90, **scope: str | None) -> Call[wire.Activity]:
+    """How many memories were remembered, forgotten and decided on, and questions asked, on each of the last days."""
+    return Call.get("/v1/activity", locals())
+
+
+def backend_history(
+    *, answers: int = 200, all_users: bool | None = None, **scope: str | None
+) -> Call[wire.BackendHistory]:
+    """How fast each backend was for the latest answers, and what it brought into their blocks."""
+    return Call.get("/v1/backends/history", locals())
+
+
 def feedback(
     receipt_id: str,
     *,

@@ -170,6 +170,20 @@ class ReceiptsQuery(Asking):
         return self._as(ReceiptsRequest, scope=self.scope(tenant))
 
 
+class ActivityQuery(Scoped):
+    """Of which days to count what happened."""
+
+    days: Annotated[int, Field(ge=1, le=400), BeforeValidator(integer)] = Field(default=90, description="up to today")
+
+
+class BackendHistoryQuery(Asking):
+    """Over which answers to look at the backends."""
+
+    answers: Annotated[int, Field(ge=1, le=1000), BeforeValidator(integer)] = Field(
+        default=200, description="the latest, at most"
+    )
+
+
 class LabelsQuery(Body):
     """Which labels to read, oldest first."""
 

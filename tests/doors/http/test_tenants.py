@@ -343,6 +343,13 @@ async def watches(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.get("/v1/recipes")
 
 
+@case(("GET", "/v1/activity"), ("GET", "/v1/backends/history"))
+async def looks_back(me: Tenant, other: Tenant, word: str) -> Replies:
+    for more in ({}, {"user_id": "ana"}):
+        yield await me.get("/v1/activity", days="3", **more)
+        yield await me.get("/v1/backends/history", **more)
+
+
 @case(("GET", "/v1/receipts"))
 async def lists_receipts(me: Tenant, other: Tenant, word: str) -> Replies:
     """One's own questions name the other, and are left out of what is compared; the other's receipts are not there."""

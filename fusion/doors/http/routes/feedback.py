@@ -44,3 +44,17 @@ async def receipts(context: Context, query: Annotated[schemas.ReceiptsQuery, InQ
 async def receipt(context: Context, receipt_id: Reference, query: Annotated[schemas.ReceiptQuery, InQuery]) -> Response:
     """Show why each candidate of an answer is in the block or not"""
     return reply(await context.gateway.receipt(checked_ref(receipt_id), context.tenant, user_id=query.user_id))
+
+
+@router.get("/v1/activity", response_model=wire.Activity)
+async def activity(context: Context, query: Annotated[schemas.ActivityQuery, InQuery]) -> Response:
+    """Count by day what was remembered, forgotten, decided and asked"""
+    return reply(await context.gateway.activity(query.scope(context.tenant), query.days))
+
+
+@router.get("/v1/backends/history", response_model=wire.BackendHistory)
+async def backend_history(context: Context, query: Annotated[schemas.BackendHistoryQuery, InQuery]) -> Response:
+    """Show how fast each backend was lately, and what it brought into the blocks"""
+    context.permit(query)
+    scope = query.scope(context.tenant)
+    return reply(await context.gateway.backend_history(scope, query.answers, all_users=query.all_users))
