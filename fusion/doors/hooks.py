@@ -267,12 +267,12 @@ class HookCall(NamedTuple):
 
         Where the last one did not start, another is started in the background. Raises ServerUnreachable for it.
         """
-        from fusion.client import client_of, ensure_connection
-
         proven = local_server.greet(self.home, self._hello_s)
         if proven is None and (why := local_server.failed_start(self.home)):
             _start_in_background(self)
             raise ServerUnreachable(f"the last server did not start, and another try is under way: {why}")
+        from fusion.client import client_of, ensure_connection  # slow to import: a dead server must cost less
+
         if proven is None and start_s is None:
             from fusion.settings import load  # slow to import: only where a server must be started, which is slower
 
@@ -410,6 +410,17 @@ def capture_transcript(call: HookCall, more: Sequence[NewMemory] = ()) -> None:
     if not call.is_on("auto_ingest"):
         return
 
+    if not more and not call.transcript.is_file():
+        return
+    if call.paused:
+        _read_past(call)
+        return
+    with call.server(start_s=CAPTURE_S, answer_s=CAPTURE_S) as memory:
+        _send_new(call, memory, more)
+
+
+def _send_new(call: HookCall, memory: Client, more: Sequence[NewMemory]) -> None:
+    """Send what the transcript has behind its bookmark, and then ``more``."""
     from itertools import chain
 
     from fusion.contract import Scope
@@ -419,26 +430,20 @@ def capture_transcript(call: HookCall, more: Sequence[NewMemory] = ()) -> None:
     from fusion.sources.readers import read_session
     from fusion.trust.token import reader_key
 
-    if not more and not call.transcript.is_file():
-        return
-    if call.paused:
-        _read_past(call)
-        return
     whose = Scope(user_id=call.user)
-    with call.server(start_s=CAPTURE_S, answer_s=CAPTURE_S) as memory:
-        bookmarks = Bookmarks(call.home, whose)
-        reader = reader_key(call.home)
-        seen: list[NewObservation] = []
-        observe = seen.append if call.captures_tools() else None
-        there = call.transcript.is_file()
-        turns = read_session(call.transcript, whose, bookmarks=bookmarks, observe=observe) if there else ()
-        kept = (turn for turn in turns if not isinstance(turn, Skip))
-        for batch in batches(chain(kept, _unless_unkept(call.transcript, bookmarks, more))):
-            _send(memory, batch, reader)
-            _send_observed(memory, seen)
-            bookmarks.commit()
+    bookmarks = Bookmarks(call.home, whose)
+    reader = reader_key(call.home)
+    seen: list[NewObservation] = []
+    observe = seen.append if call.captures_tools() else None
+    there = call.transcript.is_file()
+    turns = read_session(call.transcript, whose, bookmarks=bookmarks, observe=observe) if there else ()
+    kept = (turn for turn in turns if not isinstance(turn, Skip))
+    for batch in batches(chain(kept, _unless_unkept(call.transcript, bookmarks, more))):
+        _send(memory, batch, reader)
         _send_observed(memory, seen)
         bookmarks.commit()
+    _send_observed(memory, seen)
+    bookmarks.commit()
 
 
 def _unless_unkept(transcript: Path, bookmarks: Bookmarks, replies: Sequence[NewMemory]) -> Iterator[NewMemory]:

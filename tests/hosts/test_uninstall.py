@@ -35,7 +35,13 @@ pytestmark = [
 CONNECTED = {"Codex": "codex", "Gemini CLI": "gemini", "opencode": "opencode"}
 """hosts that run here after `fusion connect`"""
 RECORDS = {
-    "Claude Code": (".claude/projects", ".claude/plugins/cache"),
+    "Claude Code": (
+        ".claude.json",
+        ".claude/backups",
+        ".claude/projects",
+        ".claude/plugins/cache",
+        ".cache/claude-cli-nodejs",
+    ),
     "Codex": (".codex/sessions", ".codex/thread_history_1.sqlite"),
     "Gemini CLI": (".gemini/tmp",),
     "opencode": (".local/share/opencode",),
@@ -184,6 +190,5 @@ def test_claude_codes_plugin_leaves_nothing(world: World) -> None:
     fusion(world, "stop")
     rest = {name: value for name, value in json.loads(settings.read_text()).items() if value != {}}
     assert rest == {"cleanupPeriodDays": 30}
-    backups = (".claude/backups", ".claude.json")  # its own notes of what it has shown, and their copies
-    assert [path for path in named(world, "Claude Code") if not path.startswith(backups)] == []
+    assert named(world, "Claude Code") == []
     assert left_running(world) == []
