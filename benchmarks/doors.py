@@ -25,7 +25,9 @@ import aiohttp
 from mcp import Client as McpClient
 from mcp import StdioServerParameters, stdio_client
 
+from benchmarks.dead_servers import dead_servers
 from benchmarks.figures import commit
+from benchmarks.hosts import hosts
 from benchmarks.metrics import percentile
 from benchmarks.progress import bar
 from benchmarks.server_processes import Address, Child, serving
@@ -73,6 +75,8 @@ def run(memories: int, concurrent: int, requests: int) -> dict[str, Any]:
                 "commit": commit(),
                 "date": datetime.now(UTC).date().isoformat(),
                 **figures,
+                **dead_servers(Path(folder)),
+                **hosts(),
                 "fds_leaked": _leaked(server, door, files),
                 "degraded_after_load": after_load["degraded"],
                 "degraded_at_the_end": at_the_end["degraded"],

@@ -9,6 +9,7 @@ from io import StringIO
 import pytest
 
 from benchmarks.__main__ import main
+from tests.hosts.hosts import HOSTS
 
 
 @pytest.mark.feature(
@@ -31,4 +32,7 @@ def test_the_doors_print_their_figures() -> None:
     assert figures["mcp_ready_cpu_s"] > 0
     assert figures["hook_cpu_ms"] > 0
     assert figures["mcp_shown_over_block"] <= 1.02
+    assert {"hook session-start", "tool of fusion mcp", "framework"} <= figures["dead_server_ms"].keys()
+    assert set(figures["shown_over_block"]) == {*HOSTS, "MCP Inspector"}
+    assert figures["frameworks_with_a_real_test"] >= 12
     assert {"rss_growth_mb_after_100_requests", "load_10_p99_ms", "commit", "date"} <= figures.keys()
