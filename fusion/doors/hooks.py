@@ -69,6 +69,8 @@ START_MS = 1000
 """milliseconds that a prompt must have for it to wait for a server that is started; with less it is not waited for"""
 MAX_AGE_S = 0.1
 """seconds that a process has had before this module at most; the rest of an older process's age was not its start"""
+MIN_HELLO_S = 0.05
+"""seconds that a server has for its proof, however long this process took to start"""
 CAPTURE_S = 20.0
 """seconds for the server to start, and for each batch to be kept; no person waits for these"""
 TRANSCRIPT_LAG_S = 2.0
@@ -258,8 +260,13 @@ class HookCall(NamedTuple):
 
     @property
     def _hello_s(self) -> float:
-        """Seconds for a server to prove that it is there; one that takes longer is dead, and is not waited for."""
-        return CAPTURE_S if self.detached else local_server.hello_s(self.home)
+        """Seconds for a server to prove that it is there; one that takes longer is dead, and is not waited for.
+
+        The start of this process counts, because the host waits for that as well.
+        """
+        if self.detached:
+            return CAPTURE_S
+        return max(MIN_HELLO_S, local_server.hello_s(self.home) - min(_age_s(), MAX_AGE_S))
 
     @contextmanager
     def server(self, *, start_s: float | None = None, answer_s: float = ANSWER_S) -> Iterator[Client]:
@@ -727,8 +734,12 @@ def _unknown_call(name: str, options: Sequence[str]) -> HookCall | None:
 
 
 def _check_shape(hook: Hook, call: HookCall) -> None:
-    """Raise BadInput for an input that lacks what the hook reads, as that of a later version of the host may."""
-    if hook.needs and not any(isinstance(call.payload.get(name), str) for name in hook.needs):
+    """Raise BadInput for an input that lacks what the hook reads, as that of a later version of the host may.
+
+    A host that gives null says that there is none.
+    """
+    given = [call.payload[name] for name in hook.needs if name in call.payload]
+    if hook.needs and not any(isinstance(one, str | None) for one in given):
         fields = " or ".join(hook.needs)
         raise BadInput(f"the input has no text {fields}: has the host changed its hooks? See `fusion doctor`")
 

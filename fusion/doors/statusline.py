@@ -18,7 +18,8 @@ from fusion.errors import FusionError, HomeNotAllowed
 
 LIMIT_S = 0.5
 """seconds until the line says that the memory is slow"""
-LOOK_S = 0.3
+LOOK_S = 0.2
+"""seconds for a server to prove that it is there"""
 NAME = "memory"
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from benchmarks.bad_servers import DEAD, Way, bad_server
 from fusion.doors import statusline
+from fusion.doors.hooks import CAPTURE_S, MAX_AGE_S, MIN_HELLO_S, HookCall
 from fusion.doors.mcp_stdio.protocol import ToolCall
 from fusion.doors.mcp_stdio.upstream import HomeServer
 from fusion.errors import ServerUnreachable
@@ -133,7 +134,17 @@ def test_default_limits_are_below_300_ms(home: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.delenv(LIMIT)
     assert hello_s(home) * 1000 == HELLO_MS < MOST_MS
     assert (agent_memory.RECALL_S + agent_memory.CAPTURE_WAIT_S) * 1000 < MOST_MS
-    assert statusline.LOOK_S * 1000 <= MOST_MS
+    assert statusline.LOOK_S * 1000 < MOST_MS
+
+
+def test_start_of_a_hooks_process_counts(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process is older than what counts of an age, so the most is taken off; what nobody waits for has time."""
+    monkeypatch.delenv(LIMIT)
+    call = HookCall({}, home)
+    assert call._hello_s == pytest.approx(HELLO_MS / 1000 - MAX_AGE_S)
+    assert call._replace(detached=True)._hello_s == CAPTURE_S
+    monkeypatch.setenv(LIMIT, "1")
+    assert call._hello_s == MIN_HELLO_S
 
 
 @pytest.mark.parametrize(("text", "expected_s"), [("400", 0.4), ("0", 0.001), ('"soon"', 0.25), ("[]", 0.25)])
