@@ -133,6 +133,10 @@ def _parser() -> argparse.ArgumentParser:
     overhead.add_argument("--requests", type=int, default=200, help="a round, and side")
     overhead.add_argument("--rounds", type=int, default=5, help="the median counts")
     overhead.set_defaults(measure=_overhead)
+    telemetry = commands.add_parser("telemetry", help="CPU that metrics and traces add to one /fuse")
+    telemetry.add_argument("--requests", type=int, default=60, help="a round, and side")
+    telemetry.add_argument("--rounds", type=int, default=9, help="the median counts")
+    telemetry.set_defaults(measure=_telemetry)
 
     footprint = commands.add_parser("footprint", help="CPU of `fusion --help`, memory of a server with 3,000 memories")
     footprint.add_argument("--memories", type=int, default=3000)
@@ -442,6 +446,12 @@ def _vault(options: argparse.Namespace) -> Mapping[str, Any]:
     if (options.data is None) != (options.queries is None):
         raise DataError("--data and --queries belong together: the questions name files of the folder")
     return run() if options.data is None else run(options.data, options.queries)
+
+
+def _telemetry(options: argparse.Namespace) -> Mapping[str, Any]:
+    from benchmarks.telemetry import run
+
+    return run(options.requests, options.rounds)
 
 
 def _overhead(options: argparse.Namespace) -> Mapping[str, Any]:

@@ -111,6 +111,7 @@ class ServerSettings(_Part):
 
 
 class TelemetrySettings(_Part):
+    traces: bool = False
     prices: dict[str, tuple[NonNegative, NonNegative]] = Field(default_factory=dict)
 
 

@@ -34,6 +34,7 @@ from fusion.errors import (
     SettingsError,
     Unauthorized,
 )
+from fusion.lib.trace import carried
 
 if TYPE_CHECKING:
     from aiohttp import BaseConnector, ClientResponse, ClientSession
@@ -101,7 +102,8 @@ class Http:
 
         session = self._opened()
         limits = aiohttp.ClientTimeout(total=deadline_s, connect=self._connect_s)
-        headers = {"Accept": "application/json", "Accept-Encoding": "identity", **self._headers(), **request.headers}
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", **carried()}
+        headers |= {**self._headers(), **request.headers}
         if request.data is not None:
             headers["Content-Type"] = request.content_type
         # aiohttp's errors quote the whole address and some headers, so they are not chained as a cause.

@@ -30,6 +30,7 @@ from fusion.journal import histories
 from fusion.journal.external_refs import ExternalItem
 from fusion.journal.inclusions import Inclusion, Kind
 from fusion.journal.sessions import Session, SessionKey
+from fusion.lib import trace
 from fusion.lib.did_you_mean import hint
 from fusion.lib.ids import external_ref
 from fusion.lib.listing import summary_alone, summary_item, with_summary
@@ -118,6 +119,8 @@ class Answering(TenantParts):
                 self.measures.failed(error.details["backends"])
                 raise
             self.measures.answered(outcome)
+            for stage in outcome.stages:
+                trace.record(f"fuse {stage.name}", stage.began_s, stage.ended_s)
             self.health.judged[outcome.fused.rerank["status"]] += 1
         if outcome.fused.abstained in SILENT:
             self.health.silent[outcome.fused.abstained] += 1

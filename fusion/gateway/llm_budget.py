@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from fusion.errors import BackendTimeout, BackendUnreachable, HttpStatus, InvalidAnswer, RateLimited, Unauthorized
 from fusion.gateway.measures import ModelUse
+from fusion.lib import trace
 from fusion.lib.breaker import FAILURES, RETRY_AFTER_CAP_S, Breaker, Permit, Waits
 from fusion.lib.budget import estimate_tokens
 
@@ -64,7 +65,7 @@ class BudgetedModel:
             raise RateLimited(f"{self.name} is not asked for a while", self._breaker.wait_s or OPEN_S)
         self._calls.append(call)
         try:
-            answer = await self._model.complete(system, user, max_tokens)
+            answer = await self._traced(system, user, max_tokens)
         except BaseException as error:
             _report(permit, error)
             self.use.note("failed")
@@ -73,6 +74,19 @@ class BudgetedModel:
         self.use.note("ok", estimate_tokens(system + user), estimate_tokens(answer))
         call.tokens += estimate_tokens(answer) - max_tokens
         return answer
+
+    async def _traced(self, system: str, user: str, max_tokens: int) -> str:
+        """The answer, in a span with the names of OpenTelemetry's conventions for models; its tokens are estimated."""
+        asked: dict[str, trace.Value] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.request.model": self.name,
+            "gen_ai.request.max_tokens": max_tokens,
+        }
+        with trace.span(f"chat {self.name}", "client", asked) as span:
+            answer = await self._model.complete(system, user, max_tokens)
+            span.set_attribute("gen_ai.usage.input_tokens", estimate_tokens(system + user))
+            span.set_attribute("gen_ai.usage.output_tokens", estimate_tokens(answer))
+            return answer
 
     async def close(self) -> None:
         await self._model.close()

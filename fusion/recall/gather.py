@@ -24,6 +24,7 @@ from fusion.errors import (
     StoreBusy,
     Unauthorized,
 )
+from fusion.lib import trace
 from fusion.lib.breaker import Breaker, Permit
 from fusion.recall.sanitise import Sanitised, ValidatedHits, sanitised
 
@@ -254,6 +255,13 @@ class _Search:
         self._timer = self._loop.call_later(budget_s, self._cut)
 
     async def _ask(self) -> Sanitised:
+        name = self._guarded.name
+        with trace.span(f"search {name}", "client", {"fusion.backend": name}) as span:
+            found = await self._searched()
+            span.set_attribute("fusion.hits", len(found[0]))
+            return found
+
+    async def _searched(self) -> Sanitised:
         # Called inside the task, so that a search that raises before its first await, or is no coroutine, fails there.
         query, backend, permit = self._query, self._guarded.backend, self._permit
         if query.deadline_s != self._budget_s:

@@ -33,6 +33,7 @@ from fusion.contract import (
     token_scale,
 )
 from fusion.errors import FusionError
+from fusion.lib import trace
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.clock import Clock, utc_now
 from fusion.lib.pasted import prompt_parts
@@ -355,7 +356,13 @@ class Live:
     async def verdict(self, query: str, passages: Sequence[Passage], deadline_s: float) -> Verdict:
         if self.judge is None:
             return Verdict("disabled", fault="no judge is configured")
-        return await self.judge.judge(query, passages, min(deadline_s, self.judge_timeout_s))
+        name = self.judge.name
+        with trace.span(f"judge {name}", "client", {"gen_ai.request.model": name}) as span:
+            verdict = await self.judge.judge(query, passages, min(deadline_s, self.judge_timeout_s))
+            span.set_attribute("fusion.status", verdict.status)
+            span.set_attribute("gen_ai.usage.input_tokens", verdict.input_tokens)
+            span.set_attribute("gen_ai.usage.output_tokens", verdict.output_tokens)
+            return verdict
 
 
 async def _matches(asked: TokenVectors, texts: Sequence[TokenVectors]) -> NDArray[np.float32]:

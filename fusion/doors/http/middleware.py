@@ -36,11 +36,12 @@ from fusion.doors.compat.errors import Words, in_words
 from fusion.doors.compat.mem0.errors import refused as refused_by_mem0
 from fusion.doors.compat.openclaw_mem.errors import refused as refused_by_openclaw_mem
 from fusion.doors.compat.qmd.errors import refused as refused_by_qmd
-from fusion.doors.http.request_counts import RequestCounts
+from fusion.doors.http.request_counts import RequestCounts, route_of
 from fusion.doors.inspector.files import is_page
 from fusion.doors.inspector.sessions import Sessions
 from fusion.errors import FusionError, Overloaded, TooLarge
 from fusion.journal.state import BY_HAND
+from fusion.lib import trace
 from fusion.settings import LOOPBACK, Settings
 from fusion.trust.token import is_nonce, proof
 
@@ -311,7 +312,9 @@ class Gate:
 
         try:
             self._check_names(scope, head)
-            await self._named(scope, receive, send_with_headers)
+            with trace.span(scope["method"], "server", parent=head.get(b"traceparent", b"").decode("latin-1")) as span:
+                await self._named(scope, receive, send_with_headers)
+                name_span(span, scope, status)
         except Refused as refused:
             await refused.reply(scope, receive, send_with_headers)
         except asyncio.CancelledError:
@@ -509,6 +512,15 @@ class Gate:
             raise Refused(Overloaded(late)) from None
         finally:
             self._queued_of[tenant] -= 1
+
+
+def name_span(span: trace.Span, scope: Scope, status: int) -> None:
+    """Name the span of a request after its route, which is known only now."""
+    route = route_of(scope)
+    span.update_name(f"{scope['method']} {route}")
+    span.set_attribute("http.request.method", scope["method"])
+    span.set_attribute("http.route", route)
+    span.set_attribute("http.response.status_code", status)
 
 
 def with_cors(app: ASGIApp, origins: Collection[str]) -> ASGIApp:

@@ -130,6 +130,7 @@ def listen(host: str, port: int, fix: str = "Choose another with --port (0 takes
 
 async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
     from fusion.gateway.gateway import Gateway
+    from fusion.gateway.otel import tracing
 
     # Before the port: that is most likely taken by the very server that has the home, and another port is no fix.
     if (holder := owner(settings.home)) is not None:
@@ -144,6 +145,7 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
         for setting, port, prefix in own_ports(settings):
             own = listen(settings.server.host, port, f"Choose another: {setting}")
             drop_ins[doors.enter_context(contextlib.closing(own))] = prefix
+        doors.enter_context(tracing(settings))
         async with Gateway.open(settings) as gateway:
             doors.enter_context(settled_heap())
             await serve_on(door, gateway, settings, on_ready, drop_ins)
