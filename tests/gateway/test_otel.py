@@ -114,7 +114,7 @@ async def test_a_question_has_a_span_for_each_stage_and_backend(
     assert found["search bad"].status.description == "RuntimeError"
 
 
-@pytest.mark.feature("no text of a memory or a question is in a span", of="OpenTelemetry (extra `otel`)")
+@pytest.mark.feature("… no text of a memory or a question is in a span", of="OpenTelemetry (extra `otel`)")
 async def test_spans_have_no_text(client: httpx.AsyncClient, spans: InMemorySpanExporter) -> None:
     """Also not that of an error, which quotes the question, nor the ref in an address."""
     await client.post("/v1/fuse", json={"query": "when is the mill closed?", "user_id": "ana"})
