@@ -149,7 +149,7 @@ function localPlace(settings, logger) {
  * @param {Logger} logger
  */
 function remotePlace(settings, url, logger) {
-  const client = () => new Client(url, { apiKey: process.env.FUSION_API_KEY });
+  const client = () => new Client(url, { apiKey: process.env.FUSION_API_KEY || undefined });
   let sent = Promise.resolve(); // one after the other: an older history that came last would take turns back
   return {
     client,
