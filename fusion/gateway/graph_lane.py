@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from fusion.contract import Scope
 from fusion.gateway.cards import CardCalls
@@ -23,10 +23,12 @@ from fusion.journal.cards import StoredCard
 from fusion.lib.budget import estimate_tokens
 from fusion.lib.escape import escape
 from fusion.lib.graph_paths import Edge, asks_for_relations
-from fusion.lib.listing import one_line, without_annotations, without_frames
+from fusion.lib.listing import RECORD, one_line, without_annotations, without_frames
 from fusion.lib.temporal_facts import ENTITY, TemporalFact
 from fusion.recall.context_pack import Citation, PackItem
+from fusion.recall.decision import Decision
 from fusion.recall.fact_pack import item_of
+from fusion.recall.pack import Ranking
 
 log = logging.getLogger(__name__)
 
@@ -55,12 +57,25 @@ class GraphQuestion:
     narrowed: bool = False
 
 
+class Doubt(NamedTuple):
+    """The sentence of a fact, and why it is no current truth."""
+
+    sentence: str
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class GraphLane:
-    """The items of the graph in their order, and what its gates decided."""
+    """The items of the graph in their order, and what its gates decided.
+
+    ``said`` has what the items say word for word, by the refs of the memories that say nothing else. ``doubts`` has by
+    ref why the fact is no current truth that is all a memory asserts.
+    """
 
     items: tuple[PackItem, ...] = ()
     trace: Mapping[str, Any] = field(default_factory=dict)
+    said: Mapping[str, str] = field(default_factory=dict)
+    doubts: Mapping[str, Doubt] = field(default_factory=dict)
 
     @property
     def searched(self) -> bool:
@@ -113,7 +128,50 @@ async def _asked(calls: CardCalls, question: GraphQuestion, began: float) -> Gra
         items += [_path_item(edge) for edge in edges if said.isdisjoint(edge.refs)]
     fitting = _within(items, question)
     of_cards = {"stale_cards": stale, "card_methods": {card.subject: card.method for card in cards}}
-    return GraphLane(fitting, {**_trace(question, decision, why, _ms(began), fitting), **of_cards})
+    trace = {**_trace(question, decision, why, _ms(began), fitting), **of_cards}
+    return GraphLane(fitting, trace, _said(fitting, facts, cards), _doubts(facts, at))
+
+
+def without_repetition(ranking: Ranking, lane: GraphLane) -> Ranking:
+    """The ranking without memories of which the graph's items say all, and with doubts about what others assert."""
+    if not lane.said and not lane.doubts:
+        return ranking
+    out: dict[str, Decision] = {}
+    order = []
+    for one in ranking.order:
+        hit = one.pooled.candidate.hit
+        doubt = lane.doubts.get(one.ref)
+        if (said := lane.said.get(one.ref)) is not None and _same(said, hit.text):
+            out[one.pooled.key] = Decision.SAID_BY_GRAPH
+        elif doubt is not None and _same(doubt.sentence, hit.text):
+            marked = hit.cut(f"{hit.text} (not certain: {doubt.why})")
+            candidate = one.pooled.candidate._replace(hit=marked)
+            one = one._replace(pooled=one.pooled._replace(candidate=candidate))
+        order.append(one)
+    return replace(ranking, order=order, left_out={**ranking.left_out, **out})
+
+
+def _said(items: Sequence[PackItem], facts: Sequence[TemporalFact], cards: Sequence[StoredCard]) -> dict[str, str]:
+    """What these items say, by the refs of the memories that may say just that."""
+    shown = {item.recordRef for item in items}
+    by_id = {fact.id: fact for fact in facts}
+    lines = [line for card in cards if card.lines[0].ref in shown for line in card.lines]
+    said = {ref.removeprefix(RECORD): line.text for line in lines for ref in line.refs if ref.startswith(RECORD)}
+    told = [*shown, *(ref for line in lines for ref in line.refs)]
+    return said | {by_id[ref].ref: by_id[ref].assertion.sentence for ref in told if ref in by_id}
+
+
+def _doubts(facts: Sequence[TemporalFact], at: datetime) -> dict[str, Doubt]:
+    """By the memory that asserts it, what is wrong with each fact that does not hold, or that no source supports."""
+    return {
+        fact.ref: Doubt(fact.assertion.sentence, "; ".join(fact.reasons) or fact.status)
+        for fact in facts
+        if not (fact.authoritative and fact.holds_at(at))
+    }
+
+
+def _same(sentence: str, text: str) -> bool:
+    return _plain(sentence) == _plain(text)
 
 
 async def _cards(calls: CardCalls, scope: Scope, facts: Sequence[TemporalFact]) -> tuple[list[StoredCard], list[str]]:

@@ -13,7 +13,16 @@ from fusion.errors import BadInput
 from fusion.gateway.answering import Answering, Packing
 from fusion.gateway.cards import CardCalls
 from fusion.gateway.dissent import find_dissent
-from fusion.gateway.graph_lane import HARD_MS, NO_GRAPH, SOFT_MS, GraphLane, GraphMode, GraphQuestion, graph_lane
+from fusion.gateway.graph_lane import (
+    HARD_MS,
+    NO_GRAPH,
+    SOFT_MS,
+    GraphLane,
+    GraphMode,
+    GraphQuestion,
+    graph_lane,
+    without_repetition,
+)
 from fusion.gateway.in_tenant import in_tenant
 from fusion.gateway.layering import LayerCalls
 from fusion.gateway.pack_lanes import episodes, working_set
@@ -146,14 +155,15 @@ class ContextPacking(Answering, CardCalls, LayerCalls):
             started = time.perf_counter()
             by_rules, model_ms = self.settings.packs.dissent_by_rules, self.settings.model.dissent_ms
             embedder = self.live.embedder if by_rules else None
-            ranking = without_rivals_apart(ranking)
+            lane = await graph
+            ranking = without_repetition(without_rivals_apart(ranking), lane)
             ranking = with_dissent(ranking, await find_dissent(ranking, embedder, self.model, model_ms))
             ranking = with_successions(ranking)
             stages["dissent"] = _ms_since(started)
             layers = await self.layers_of_events(long_events(ranking, LAYERED), ranking.records)
             layered = in_layers(ranking, layers, layer=request.layer, max_l2=request.max_l2)
             stages["layers"] = round(_ms_since(started) - stages["dissent"], 2)
-            items = (await graph).items
+            items = lane.items
             before = len(tail.entries) + len(items)
             if "hot" in request.lanes:
                 hot = await self._hot(request, tail)

@@ -28,6 +28,7 @@ class Decision(StrEnum):
     NO_CANDIDATE = "no_candidate"
     DETAIL_CAP = "detail_cap"
     LISTED = "listed"
+    SAID_BY_GRAPH = "said_by_graph"
     CONTRADICTED = "contradicted"
     ENDED_ELSEWHERE = "ended_elsewhere"
 
@@ -65,6 +66,7 @@ _SENTENCES = {
     Decision.NO_CANDIDATE: "not among its candidates",
     Decision.DETAIL_CAP: "enough memories are shown in detail",
     Decision.LISTED: "listed as a hit, and not shown",
+    Decision.SAID_BY_GRAPH: "a fact or a card in the pack says it",
     Decision.CONTRADICTED: "another store has it newer",
     Decision.ENDED_ELSEWHERE: "another store says that it has ended",
 }

@@ -14,8 +14,9 @@ from fusion.gateway.gateway import Gateway
 from fusion.gateway.graph_lane import GraphQuestion, graph_lane, named_subjects
 from fusion.gateway.packing import ContextPack, PackRequest
 from fusion.gateway.temporal_facts import FactRequest
+from fusion.ingest.intake import NewMemory
 from fusion.lib.budget import estimate_tokens
-from tests.gateway.helpers import NADIA, remember
+from tests.gateway.helpers import NADIA, embedded, remember
 from tests.gateway.test_graph import TEXTS, with_graph
 
 ASKED = PackRequest(
@@ -44,6 +45,31 @@ async def test_paths_at_what_the_question_names_come_first(home: Path) -> None:
         off = await gateway.pack(replace(ASKED, graph="off"))
         assert "→" not in "\n".join(item.text for item in off.items if item.type == "graph_path")
         assert graph_of(off) == {}
+
+
+@pytest.mark.feature("a pack with the graph says no fact twice, and marks what a tool asserted without a source")
+async def test_facts_of_cards_and_doubtful_facts_are_told_once_and_marked(home: Path) -> None:
+    """The memories that assert what the card says are left out; the one that asserts a stale fact says why it is."""
+    gate = "api gateway"
+    async with Gateway.open(embedded(home)) as gateway:
+        live, owns = await remember(gateway, "The API gateway went live in March.", "The routing is in the gateway.")
+        (check,) = await gateway.remember([NewMemory("health check: 503", scope=NADIA, origin="tool")])
+        await gateway.assert_fact(FactRequest(gate, "status", "live", (live,), NADIA))
+        await gateway.assert_fact(FactRequest(gate, "owns", "routing table", (owns,), NADIA))
+        tool = FactRequest(gate, "uses", "broken cache", (check.ref,), NADIA, asserted_by="tool")
+        doubtful = (await gateway.assert_fact(tool))["memory"]
+        await gateway.settle()
+        await gateway.refresh_card(NADIA, gate)
+        question = replace(ASKED, query="what is the status of the api gateway, and what does it use?", graph="on")
+        pack = await gateway.pack(question)
+        receipt = await gateway.receipt(pack.receipt.receipt_id)
+        off = await gateway.pack(replace(question, graph="off"))
+    assert pack.items[0].type == "synthesis_card"
+    assert pack.bundle_text.count("api gateway has the status live") == 1
+    marked = next(item for item in pack.items if item.recordRef == doubtful)
+    assert marked.text == "api gateway uses broken cache. (not certain: no source of it can be trusted)"
+    assert off.bundle_text.count("api gateway has the status live") == 1
+    assert "said_by_graph" in {row["decision"] for row in receipt["candidates"]}
 
 
 async def test_auto_needs_a_relation_or_a_fact_and_on_only_a_name(home: Path) -> None:
