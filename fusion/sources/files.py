@@ -60,10 +60,14 @@ Form = Literal["markdown", "lines", "database"]
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A file or line that was not remembered. ``where`` is a path, or ``path:line``; few different reasons exist."""
+    """A file or line that was not remembered. ``where`` is a path, or ``path:line``; few different reasons exist.
+
+    ``rejected``: a line of the user's own JSONL that is no memory, which they have to correct.
+    """
 
     where: str
     reason: str
+    rejected: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,7 +228,7 @@ def _jsonl(file: File, owner: Scope, progress: Progress, bookmarks: Bookmarks | 
                 number = lines.number + cut
                 if line is None:
                     skipped += 1
-                    yield Skip(f"{where}:{number}", f"longer than {MAX_LINE_BYTES:,} bytes")
+                    yield Skip(f"{where}:{number}", f"longer than {MAX_LINE_BYTES:,} bytes", rejected=True)
                     continue
                 if b"\0" in line:
                     raise Unreadable("binary: it has NUL bytes")
@@ -243,7 +243,7 @@ def _jsonl(file: File, owner: Scope, progress: Progress, bookmarks: Bookmarks | 
                     memory = row.memory(file, number, owner)
                 except Unreadable as reason:
                     skipped += 1
-                    yield Skip(f"{where}:{number}", str(reason))
+                    yield Skip(f"{where}:{number}", str(reason), rejected=True)
                     continue
                 yield memory
                 memories += 1

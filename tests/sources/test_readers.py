@@ -371,7 +371,7 @@ def test_a_line_that_makes_no_sense_is_skipped_with_its_number(notes: Path, row:
     """The reason names the field and never what it holds; the lines around it are read."""
     file = lines(notes / "a.jsonl", {"text": "before"}, row, "", {"text": "after"})
     before, skip, after = read([file])
-    assert skip == Skip(f"{file}:2", reason)
+    assert skip == Skip(f"{file}:2", reason, rejected=True)
     assert isinstance(before, NewMemory)
     assert isinstance(after, NewMemory)
 
@@ -384,7 +384,7 @@ def test_a_line_that_is_too_long_is_passed_over(notes: Path):
     file.write_bytes(longest + b"x" * (3 * MAX_LINE_BYTES) + b"\n" + b'{"text": "b"}')
     first, skip, last = read([file])
     assert isinstance(first, NewMemory)
-    assert skip == Skip(f"{file}:2", "longer than 1,048,576 bytes")
+    assert skip == Skip(f"{file}:2", "longer than 1,048,576 bytes", rejected=True)
     assert isinstance(last, NewMemory)
     assert last.text == "b"
 

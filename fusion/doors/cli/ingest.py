@@ -77,6 +77,8 @@ class Summary(TypedDict):
     duplicates: int
     redacted: int
     skipped: list[Skipped]
+    rejected: int
+    """lines of JSONL that are no memory, and memories that the gateway refused: all in ``skipped``, too"""
     retired: int | None
     """memories that files no longer have; None if no server ran to count them for a dry run"""
     settled: bool | None
@@ -101,6 +103,7 @@ class Tally:
         self.not_read: Counter[str] = Counter()
         self.changed = 0
         self.split = 0
+        self.rejected = 0
         self.last = ""
         """place of the last memory that was sent"""
         self.read = 0
@@ -129,6 +132,7 @@ class Tally:
         if row["status"] == "blocked":
             self.skip(place_of(memory), "forgotten before; `fusion remember` brings it back")
         elif row["status"] in ("skipped", "refused"):
+            self.rejected += row["status"] == "refused"
             self.skip(place_of(memory), row["reason"])
 
     def summary(self, *, dry_run: bool, settled: bool | None) -> Summary:
@@ -139,6 +143,7 @@ class Tally:
             "duplicates": self.became["duplicate"] + self.known,
             "redacted": self.became["redacted"],
             "skipped": _most_first(self._skipped),
+            "rejected": self.rejected,
             "retired": self.retired,
             "settled": settled,
             "dry_run": dry_run,
@@ -336,6 +341,7 @@ def _memories(
     for item in read(paths, scope, progress=progress, cutting=progress.cutting, **counters, **options):
         if isinstance(item, Skip):
             tally.skip(item.where, item.reason)
+            tally.rejected += item.rejected
         else:
             tally.read += 1
             yield item

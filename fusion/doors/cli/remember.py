@@ -129,7 +129,7 @@ async def ingest(
 ) -> None:
     """Read in files and folders: notes, sessions, JSONL.
 
-    Safe to run again: what is already stored is skipped.
+    Safe to run again: what is already stored is skipped. Exit code 1 if lines were rejected; the others are stored.
     """
     if watch and dry_run:
         raise typer.BadParameter("--watch stores what changes; leave out --dry-run")
@@ -177,6 +177,8 @@ async def ingest(
         print(f"To take this back: fusion undo {summary['batch']}{where}")
     if not target.as_json and not (summary["read"] or summary["skipped"] or summary["retired"]):
         print(f"No Markdown or JSONL with a memory in it: {', '.join(map(str, paths))}")
+    if summary["rejected"]:
+        raise typer.Exit(1)
 
 
 def say_interrupted(tally: Tally) -> None:

@@ -14,9 +14,11 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from fusion.client import AsyncClient
 from fusion.contract import KINDS, Moment, Place, Scope
+from fusion.doors.cli import app
 from fusion.doors.cli.ingest import ingest
 from fusion.doors.cli.ingest_retire import WholeFiles
 from fusion.doors.http.encode import encode
@@ -30,7 +32,7 @@ from fusion.settings import ServerSettings, Settings
 from fusion.sources.bookmarks import Bookmarks
 from fusion.sources.ingest_lock import lock_for_server
 from tests.doors.contract import Checked
-from tests.doors.fakes import FakeFusion, app_over
+from tests.doors.fakes import SMALL, FakeFusion, app_over
 from tests.patience import load
 
 NOBODY = Scope()
@@ -65,6 +67,20 @@ async def test_files_become_memories_in_their_order(tmp_path: Path) -> None:
     assert summary["settled"] is True
     [skipped] = summary["skipped"]
     assert skipped == {"reason": "not a line of JSON", "count": 1, "first": f"{file}:251"}
+    assert summary["rejected"] == 1
+
+
+@pytest.mark.feature("`fusion ingest` ends with exit code 1 if lines were rejected, and stores the others")
+def test_the_command_fails_if_lines_were_rejected(tmp_path: Path) -> None:
+    home, file = tmp_path / "home", jsonl(tmp_path, "The mill is closed on Sundays.")
+    home.mkdir(mode=0o700)
+    (home / "fusion.toml").write_text(SMALL)
+    given = ["ingest", str(file), "--home", str(home), "--direct"]
+    assert CliRunner().invoke(app, given).exit_code == 0
+    with file.open("a") as more:
+        more.write("{not json}\n")
+    done = CliRunner().invoke(app, given)
+    assert (done.exit_code, "1 known already" in done.stdout, "not a line of JSON" in done.stdout) == (1, True, True)
 
 
 @pytest.mark.row("A124", "`fusion ingest` reads files; a second run stores nothing new")

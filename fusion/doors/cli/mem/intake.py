@@ -20,7 +20,10 @@ async def ingest(
     owner: Owner,
     target: Target,
 ) -> None:
-    """Take observations of openclaw-mem into the episodes, one a line. A line that is none is counted."""
+    """Take observations of openclaw-mem into the episodes, one a line.
+
+    A line that is none is counted, and the exit code is 1 then; the others are stored.
+    """
     from fusion.contract import Scope
     from fusion.doors.compat.openclaw_mem.ingest import ingested
 
@@ -36,6 +39,8 @@ async def ingest(
     target.show(
         done, f"{done['inserted']:,} stored, {done['duplicates']:,} known, {done['rejected']:,} rejected{_first(done)}"
     )
+    if done["rejected"]:
+        raise typer.Exit(1)
 
 
 @command()

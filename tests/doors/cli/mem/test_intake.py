@@ -44,11 +44,13 @@ def episodes(home: Path) -> list[Any]:
 )
 def test_lines_are_taken_in_once(home: Path) -> None:
     lines = f"{LINE}no json\n\n[1]\n{INJECTED}"
-    first = printed(home, "ingest", stdin=lines)
+    ran = run(home, "ingest", stdin=lines)
+    assert ran.exit_code == 1, "lines were rejected"
+    first = json.loads(ran.stdout)
     assert (first["inserted"], first["total_seen"], first["rejected"], first["ids"]) == (2, 4, 2, [1, 2])
     assert [one["line"] for one in first["rejections"]] == [2, 4]
     assert first["rejections"][0]["reason"].startswith("it is no JSON")
-    again = printed(home, "ingest", stdin=lines)
+    again = json.loads(run(home, "ingest", stdin=lines).stdout)
     assert (again["inserted"], again["duplicates"], again["ids"]) == (0, 2, [])
     assert {one["trust"] for one in episodes(home)} == {"untrusted"}
 
