@@ -92,6 +92,8 @@ class Journal:
         self._distils_turns = False
         self._cache = JournalCache(database)
         self._tombstones = Tombstones()
+        self._quarantined = Tombstones()
+        """of what the journal has quarantined, for hits that a backend alone vouches for"""
         self._tombstone_lock = asyncio.Lock()  # a reload must not drop what was added since it read
         self._last_decision = 0
         """the number of the last decision that the caches know"""
@@ -139,6 +141,7 @@ class Journal:
     async def load(self) -> None:
         """Load the in-memory tombstones, and the states of external items."""
         self._tombstones = await self._database.read(Tombstones.of)
+        self._quarantined = await self._database.read(Tombstones.of_quarantined)
         self._external_states = await self.read(state.externals)
         self._last_decision, _ = await self.read(state.changed_since, self._last_decision)
         self._has_events = bool(await self._database.rows("select 1 from owner limit 1"))
@@ -244,6 +247,10 @@ class Journal:
             self._update_caches(outcome)
             if any(stored.retired or stored.event.supersedes for stored in outcome):
                 await self._show_decisions()
+                await self._reread_quarantined()
+            for stored in outcome:
+                if stored.event.trust == "quarantined":
+                    self._quarantined.add(Hit.of(stored.event))
             if self._tombstones and (updates or any(keys_of(stored.event)[1] is None for stored in outcome)):
                 async with self._tombstone_lock:  # an explicit memory may have lifted some
                     self._tombstones = await self._database.read(Tombstones.of)
@@ -419,11 +426,22 @@ class Journal:
 
     def without_forgotten(self, backend: str, hits: Sequence[Hit]) -> Sequence[Hit]:
         """The hits that may be shown, pieces of files without their forgotten statements (`Tombstones.visible`)."""
+        if self._quarantined:
+            hits = [left for hit in hits if (left := self._unquarantined(backend, hit)) is not None]
         if self._external_states:
             hits = [left for hit in hits if (left := self._with_state(backend, hit)) is not None]
         if not self._tombstones:
             return hits
         return [left for hit in hits if (left := self._tombstones.visible(backend, hit)) is not None]
+
+    def _unquarantined(self, backend: str, hit: Hit) -> Hit | None:
+        """A hit that the journal has no event of, without what is quarantined there; None if that is all of it."""
+        return hit if hit.event_id is not None else self._quarantined.visible(backend, hit)
+
+    async def _reread_quarantined(self) -> None:
+        """After a write that may have taken away some of what is quarantined."""
+        if self._quarantined:
+            self._quarantined = await self._database.read(Tombstones.of_quarantined)
 
     def _with_state(self, backend: str, hit: Hit) -> Hit | None:
         """An external item with the trust of its state; None if that has ended. Other hits have a record."""
@@ -608,6 +626,8 @@ class Journal:
         if items:
             self._cache.invalidate()
             self._cache.drop_records(items)
+            if await self.read(state.changes_trust, items):
+                self._quarantined = await self._database.read(Tombstones.of_quarantined)
             self._external_states = await self.read(state.externals)
 
     # Forgetting
@@ -634,6 +654,7 @@ class Journal:
                         item = replace(item, native_id=native_id)
                     self._tombstones.add(item, backend)
         await self._show_decisions()
+        await self._reread_quarantined()
         await self._database.checkpoint()  # the text must not be left in the write-ahead log either
         return forgotten
 
@@ -677,6 +698,7 @@ class Journal:
             self._has_events = True
             if deletions or changed:
                 self._tombstones = await self._database.read(Tombstones.of)
+            self._quarantined = await self._database.read(Tombstones.of_quarantined)
         await self._show_decisions()
         if deletions:
             await self._database.checkpoint()  # as in `forget`

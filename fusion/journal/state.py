@@ -515,6 +515,12 @@ def changed_since(db: Connection, decision: int) -> tuple[int, list[str]]:
     return max(last, decision), [row["item"] for row in items]
 
 
+def changes_trust(db: Connection, items: Sequence[str]) -> bool:
+    """Whether a decision ever changed the trust of one of these memories."""
+    asked = f"select 1 from state_change where item in {VALUES} and (after like ? or before like ?) limit 1"
+    return db.execute(asked, (*listed(items), '%"trust"%', '%"trust"%')).fetchone() is not None
+
+
 def drop(db: Connection, event_id: str) -> None:
     """Remove the state of a forgotten memory and its entries of the log: reasons may quote it."""
     mine = [row["decision"] for row in db.execute("select decision from state_change where item = ?", (event_id,))]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from fusion import wire
 from fusion.contract import Event, Hit, Place, Scope
-from fusion.journal.rows import WORDS, Record, keys_of, words_key
+from fusion.journal.rows import WORDS, Record, keys_of, record_of, words_key
 from fusion.lib.chunk import chunks
 from fusion.lib.statements import says_something, statements, without
 from fusion.lib.text_cache import text_cache
@@ -68,6 +68,18 @@ class Tombstones:
             key for (key,) in db.execute("select key from tombstone") if key.startswith((WORDS, _EXTERNAL))
         )
         return tombstones
+
+    @classmethod
+    def of_quarantined(cls, db: Connection) -> Tombstones:
+        """The same for what is quarantined: what a backend reads itself must not show it either."""
+        found = cls()
+        for row in db.execute(
+            "select * from event where forgotten = 0 and superseded_by is null "
+            "and (trust = 'quarantined' or state like '%quarantined%')"
+        ):
+            if (record := record_of(row)).trust == "quarantined":
+                found.add(Hit.of(record.event))
+        return found
 
     def __bool__(self) -> bool:
         return bool(self.keys or self.lines)

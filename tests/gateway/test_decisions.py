@@ -12,6 +12,7 @@ from fusion.errors import BadInput, NotFound
 from fusion.gateway.decisions import StateRequest
 from fusion.gateway.gateway import Gateway
 from tests.gateway.helpers import ASKED, DECIDED, EMBEDDED, NADIA, OMAR, embedded, remember, small
+from tests.patience import load
 
 
 async def answered(gateway: Gateway, scope: Scope = NADIA) -> set[str]:
@@ -60,6 +61,40 @@ async def test_trust_set_by_hand_holds_in_every_answer(home: Path, trust: Trust)
         await gateway.set_state(StateRequest(ref, NADIA, trust=trust))
         hits = (await gateway.search("one", ASKED, NADIA)).hits
         assert [hit.trust for hit in hits] == ([] if trust == "quarantined" else [trust])
+
+
+@pytest.mark.feature(
+    "a note that is quarantined is not read by Markdown either, until it is released, also after a restart"
+)
+async def test_quarantine_holds_for_what_a_backend_reads_itself(tmp_path: Path) -> None:
+    """Until it is released, also after a restart; the other notes of the folder stay."""
+    notes, whose = tmp_path / "notes", Scope(audience="private")
+    notes.mkdir()
+    (notes / "harbour.md").write_text("# Harbour\n\nThe code of the harbour gate is in the red folder.\n")
+    (notes / "mill.md").write_text("# Mill\n\nThe code of the mill gate is in the blue folder.\n")
+    settings = load(home=tmp_path / "home", embedder={"adapter": ""}, notes={"paths": [str(notes)]})
+    asked = "in which folder are the codes of the gates?"
+
+    async def told(gateway: Gateway) -> set[str]:
+        block = (await gateway.fuse(asked, scope=whose, fill=True)).block
+        found = {hit.text for hit in (await gateway.search("markdown", asked, whose)).hits}
+        assert {word for word in ("red", "blue") if word in block} == {
+            word for word in ("red", "blue") if any(word in text for text in found)
+        }
+        return {word for word in ("red", "blue") if word in block}
+
+    async with Gateway.open(settings) as gateway:
+        await gateway.settle()
+        assert await told(gateway) == {"red", "blue"}
+        fused = await gateway.fuse(asked, scope=whose, fill=True)
+        (ref,) = {m.ref for one in fused.memories for m in one.members if "red" in m.text and m.ref.startswith("m")}
+        await gateway.set_state(StateRequest(ref, whose, trust="quarantined"))
+        assert await told(gateway) == {"blue"}
+    async with Gateway.open(settings) as gateway:
+        await gateway.settle()
+        assert await told(gateway) == {"blue"}
+        await gateway.set_state(StateRequest(ref, whose, trust="unknown"))
+        assert await told(gateway) == {"red", "blue"}
 
 
 async def test_the_state_reaches_the_cortex_and_its_own_recall(home: Path) -> None:
