@@ -241,10 +241,13 @@ def _claims(backend: str, item: Admitted, records: Mapping[str, Record], more: C
     fact = (item.found or hit).fact
     about = None if fact is None else _about(fact, hit, more)
     if fact is not None and about is not None:
-        sources = tuple(sorted(records[i].ref for i in hit.derived_from if i in records))
+        stating = [records[i] for i in hit.derived_from if i in records]
+        sources = tuple(sorted(record.ref for record in stating))
         known = bool(sources) or (hit.event_id is not None and not hit.external)
         store = backend if hit.external else JOURNAL
-        yield _claim(item.ref, store, about, hit, plain(fact.object[:MAX_CHARS]), sources, extracted=known)
+        claim = _claim(item.ref, store, about, hit, plain(fact.object[:MAX_CHARS]), sources, extracted=known)
+        # A triple is as trusted as the best memory that states it, though only its backend vouches for the triple.
+        yield claim._replace(trust=max((_trust(record.hit) for record in stating), default=claim.trust))
     record = records.get(hit.event_id) if hit.event_id is not None and not hit.external else None
     if record is not None and (record.event.stated or "act:" in hit.text or "ACT:" in hit.text):
         yield from _stated(item.ref, record, hit, more)

@@ -405,6 +405,17 @@ async def test_facts_that_rules_extracted_are_left_to_the_journal() -> None:
     assert f"m2 is superseded by {NEW} " in outcome.fused.block
 
 
+async def test_fact_is_trusted_as_the_memory_that_states_it() -> None:
+    """A newer edge supersedes no memory that the owner trusts, though a backend alone vouches for its triple."""
+    record = remembered("e1", "Ada lives in Berlin", "2025-01-01", trust="trusted")
+    fact = Hit("fact:1", "Ada lives in Berlin", derived_from=("e1",), fact=Fact("Ada", "lives in", "Berlin"))
+    own = [replace(fact, recorded_at=day("2025-01-01"), trust="trusted"), Hit.of(record.event)]
+    backends = {"triples": own, "neo4j": [lives_in("edge/2", "Paris", "2026-01-01")]}
+    outcome = await fuse(ASK, LEAVE_OUT, live(backends, record))
+    assert [row["decision"] for row in contradictions(outcome)] == ["less_trusted"]
+    assert decisions(outcome)["m1"] == "packed"
+
+
 async def test_contradictions_replay() -> None:
     """From a recording."""
     recorder = Recorder.of(live({"mem0": [changed("Ada lives in Paris", "2026-01-01")], **EDGES}, RECORD))
