@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from adapters.markdown import log
 from adapters.markdown.catalogue import Item, ItemTable, native_of
 from adapters.markdown.decay import dated, day_of
 from adapters.markdown.files import Root, Signature, Unreadable, read, roots
+from adapters.markdown.git_history import NoHistory, versions_of
 from adapters.markdown.items import note_item, reading, scope_of, text_of
 from adapters.markdown.media import MIMES, MediaEmbedder, mime_of
 from adapters.markdown.media import SUFFIX as MEDIA
@@ -31,6 +33,7 @@ from fusion.contract import (
     DIMENSIONS,
     KINDS,
     Description,
+    DocumentVersion,
     Event,
     Extracted,
     Features,
@@ -47,6 +50,8 @@ from fusion.contract import (
 from fusion.errors import BadInput, InvalidAnswer, SettingsError
 from fusion.lib.moment import days_of
 from fusion.store.workspace import Change, Workspace
+
+logger = logging.getLogger(__name__)
 
 NOTES_SHOWN = 20
 """maximum remarks on single files in a description; more are only counted"""
@@ -201,16 +206,37 @@ class Markdown:
         below its root without following links, so a link placed there since has no effect.
         """
         await self._sync.freshen(READ_S)
-        root = next((root for root in self._roots if name.startswith(f"{root.name}/")), None)
-        if root is None or name not in self._sync.table.documents or (self._options.media and mime_of(name)):
+        if (located := self._located(name)) is None:
             return None
-        path = name.removeprefix(f"{root.name}/")
+        root, path = located
         try:
             content = await asyncio.to_thread(read, root, path, self._options.max_bytes)
         except Unreadable:
             return None
         text = text_of(root, content.data)
         return StoredDocument(name, text, scope_of(root, path, self._options)) if text.strip() else None
+
+    async def versions(self, name: str, limit: int) -> Sequence[DocumentVersion]:
+        """The earlier versions of a user's file, if its folder is a git repository. Looked up as by ``read``."""
+        await self._sync.freshen(READ_S)
+        located = self._located(name)
+        if located is None or located[0].own:
+            return []
+        root, path = located
+        most = self._options.max_bytes
+        try:
+            content = await asyncio.to_thread(read, root, path, most)
+            return await asyncio.to_thread(versions_of, root.folder, path, content.data, limit, most)
+        except (Unreadable, NoHistory) as error:
+            logger.info("%s has no earlier versions here: %s", name, error)
+            return []
+
+    def _located(self, name: str) -> tuple[Root, str] | None:
+        """The root of a text file that the last scan found, and its path there."""
+        root = next((root for root in self._roots if name.startswith(f"{root.name}/")), None)
+        if root is None or name not in self._sync.table.documents or (self._options.media and mime_of(name)):
+            return None
+        return root, name.removeprefix(f"{root.name}/")
 
     def _bytes(self, name: str, digest: bytes) -> bytes:
         """The bytes of a picture or recording. Raises InvalidAnswer if it changed since the last scan."""

@@ -294,6 +294,28 @@ class ReadsDocuments(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentVersion:
+    """An earlier version of a document: when it was written, by whom, why, and its text."""
+
+    at: datetime
+    by: str
+    why: str
+    text: str
+
+
+@runtime_checkable
+class KeepsVersions(Protocol):
+    """A backend that can read the earlier versions of its documents, as those of files in a git repository."""
+
+    async def versions(self, name: str, limit: int) -> Sequence[DocumentVersion]:
+        """At most ``limit`` versions before the present one, newest first; ``[]`` if it knows of none.
+
+        The name is untrusted input, as that of `ReadsDocuments.read`.
+        """
+        ...
+
+
 @runtime_checkable
 class KeepsDailyLog(Protocol):
     """A backend that can keep a log file for each day, which people read as well."""

@@ -49,7 +49,7 @@ from fusion.gateway.tenants import Tenants
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport, Moved
 from fusion.gateway.triage import TriageCalls
 from fusion.gateway.trust_report import TrustCalls
-from fusion.gateway.views import document, listed, position_of, public, standing
+from fusion.gateway.views import document, earlier_versions, listed, position_of, public, standing
 from fusion.gateway.why import WhyCalls
 from fusion.gateway.workspace import is_change, is_run, require_workspace_owner, required, undo_run
 from fusion.home import locate_home, sizes
@@ -406,14 +406,25 @@ class Gateway(
 
     @in_tenant
     async def document(
-        self, path: str, scope: Scope, *, start: int = 1, lines: int = PAGE_LINES, summaries: By | None = None
+        self,
+        path: str,
+        scope: Scope,
+        *,
+        start: int = 1,
+        lines: int = PAGE_LINES,
+        summaries: By | None = None,
+        versions: int = 0,
     ) -> Mapping[str, Any]:
         """A page of a document that a hit names: from its file if a backend reads it, else from the journal.
 
-        With ``summaries`` it lists its sections, each summarised by the rules or by the language model. Raises
-        NotFound, with the same text for every path that is not a document of this scope.
+        With ``summaries`` it lists its sections, each summarised by the rules or by the language model; with
+        ``versions`` so many earlier versions of its file. Raises NotFound, with the same text for every path that is
+        not a document of this scope.
         """
         page = await document(path, scope, start, lines, backends=self.guarded.values(), journal=self.journal)
+        if versions:
+            found = await earlier_versions(path, scope, versions, self.guarded.values(), self.journal)
+            page = {**page, "versions": found}
         return page if summaries is None else await with_sections(page, summaries, self.model)
 
     @in_tenant

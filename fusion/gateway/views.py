@@ -10,21 +10,37 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from fusion.contract import Event, Hit, ImportanceGrade, Query, ReadsDocuments, Scope
+from fusion import wire
+from fusion.contract import (
+    DocumentVersion,
+    Event,
+    Hit,
+    ImportanceGrade,
+    KeepsVersions,
+    Query,
+    ReadsDocuments,
+    Scope,
+)
 from fusion.errors import BadInput, FusionError, NobodyAnswered, NotFound
 from fusion.journal import Journal
 from fusion.journal.browsing import standing_of
 from fusion.journal.rows import Record
+from fusion.lib.budget import clip
+from fusion.lib.clean import clean
 from fusion.lib.due import due_end
 from fusion.lib.ids import parse_cursor
 from fusion.lib.importance import BY_HAND, label_of, priority_of
 from fusion.lib.provenance import provenance_of
+from fusion.lib.redact import redact
 from fusion.lib.stated_fields import entities_of, metadata_of
 from fusion.lib.words import spoken
-from fusion.recall.document import MAX_LINES, lines_of_file, lines_of_memories, page
+from fusion.recall.document import MAX_CHARS, MAX_LINES, Forgotten, lines_of_file, lines_of_memories, page
 from fusion.recall.gather import Answer, GuardedBackend, unable
 
 log = logging.getLogger(__name__)
+
+VERSIONS_S = 20.0
+"""seconds for reading the earlier versions of a document"""
 
 
 def public(item: Event | Hit) -> dict[str, Any]:
@@ -135,6 +151,44 @@ async def file_lines(
             forgotten = partial(journal.visible_lines, reading.scope, path)
             return await asyncio.to_thread(lines_of_file, reading.text, forgotten)
     return None
+
+
+async def earlier_versions(
+    path: str, scope: Scope, limit: int, backends: Iterable[GuardedBackend], journal: Journal
+) -> list[wire.DocumentVersion]:
+    """The earlier versions of a file, newest first, without secrets and forgotten text; [] if no backend has any.
+
+    An earlier version may have been private where the present one is not, so a group is shown none.
+    """
+    if scope.audience != "private" or not _encodable(path):
+        return []
+    for guarded in backends:
+        keeper = guarded.backend
+        if not isinstance(keeper, KeepsVersions) or not isinstance(keeper, ReadsDocuments):
+            continue
+        if unable(Query("", scope, datetime.now(UTC)), keeper.features):
+            continue
+        try:
+            async with asyncio.timeout(VERSIONS_S):
+                reading = await keeper.read(path)
+                found = await keeper.versions(path, limit) if reading and scope.admits(reading.scope) else ()
+        except (FusionError, OSError, TimeoutError) as error:
+            log.warning("backend %s did not read the versions of a document: %s", guarded.name, type(error).__name__)
+            continue
+        if reading is not None and found:
+            shown = partial(_version, forgotten=partial(journal.visible_lines, reading.scope, path))
+            return await asyncio.to_thread(list, map(shown, found))
+    return []
+
+
+def _version(version: DocumentVersion, forgotten: Forgotten) -> wire.DocumentVersion:
+    lines = lines_of_file(clean(version.text)[0], forgotten)
+    return {
+        "at": version.at.isoformat(),
+        "by": redact(clean(version.by)[0])[0],
+        "why": redact(clean(version.why)[0])[0],
+        "text": clip("\n".join(lines.values()), MAX_CHARS),
+    }
 
 
 def _encodable(name: str) -> bool:

@@ -12,6 +12,8 @@ from fusion.lib.redact import redact_lines
 
 PAGE_LINES = 200
 MAX_LINES = 2000
+MAX_VERSIONS = 50
+"""earlier versions of a file that are read at once"""
 MAX_CHARS = 20_000
 """maximum characters of one page: about the most that an agent's prompt has room for from a single tool"""
 

@@ -250,6 +250,15 @@ class DocumentSection(TypedDict):
     """who wrote the summary; the rules quote the section's most central sentence"""
 
 
+class DocumentVersion(TypedDict):
+    """An earlier version of a file in a git repository: when it was committed, by whom and with what message."""
+
+    at: str
+    by: str
+    why: str
+    text: str
+
+
 Document = TypedDict(
     "Document",
     {
@@ -261,10 +270,11 @@ Document = TypedDict(
         "truncated": bool,
         "next_from": int | None,
         "sections": NotRequired[list[DocumentSection]],
+        "versions": NotRequired[list[DocumentVersion]],
     },
 )
 """A page of a document. ``text`` has ``lines`` lines (or turns, see ``unit``) from ``from`` on; the next page begins at
-``next_from``. Forgotten lines are blank, and secrets are masked."""
+``next_from``. Forgotten lines are blank, and secrets are masked, also in its earlier ``versions``, newest first."""
 
 
 class Forgotten(TypedDict):

@@ -302,11 +302,20 @@ class FakeFusion:
         return {"memories": [examples()["memories"]["reply"]["memories"][0]], "next_cursor": None if cursor else "c1"}
 
     async def document(
-        self, path: str, scope: Scope, *, start: int = 1, lines: int = 200, summaries: str | None = None
+        self,
+        path: str,
+        scope: Scope,
+        *,
+        start: int = 1,
+        lines: int = 200,
+        summaries: str | None = None,
+        versions: int = 0,
     ) -> dict[str, Any]:
         if path != "notes/database.md":
             raise NotFound("There is no such document here.")
-        return {**examples()["document"]["reply"], "path": path, "from": start}
+        earlier = {"at": "2026-11-20T10:02:00+00:00", "by": "Ada", "why": "Decide", "text": "We stay with SQLite.\n"}
+        more = {"versions": [earlier][:versions]} if versions else {}
+        return {**examples()["document"]["reply"], "path": path, "from": start, **more}
 
     embedding_model: str | None = "all-MiniLM-L6-v2-int8@8199be6f"
 

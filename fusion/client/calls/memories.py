@@ -71,10 +71,14 @@ def document(
     start: int = 1,
     lines: int | None = None,
     summaries: Literal["rules", "model"] | None = None,
+    versions: int | None = None,
     **scope: str | None,
 ) -> Call[wire.Document]:
-    """A page of a document that a hit named, from line or turn ``start``; with ``summaries`` of its sections."""
-    asked = {"path": path, "from": start, "lines": lines, "summaries": summaries}
+    """A page of a document that a hit named, from line or turn ``start``; with ``summaries`` of its sections.
+
+    ``versions`` asks for so many earlier versions of its file, if that is in a git repository.
+    """
+    asked = {"path": path, "from": start, "lines": lines, "summaries": summaries, "versions": versions}
     return Call.get("/v1/documents", {**asked, **scope})
 
 

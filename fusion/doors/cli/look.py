@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +12,9 @@ from fusion.doors.cli.connect import refs_of
 from fusion.doors.cli.options import Cursor, PageSize, User
 from fusion.lib.ids import EPISODE
 from fusion.lib.temporal_facts import FACT
+
+if TYPE_CHECKING:
+    from fusion import wire
 
 
 @command()
@@ -41,6 +45,7 @@ async def get(
             help="The ref of a memory, as a block cites it: m1z; of an episode: ep:3; of a fact: fact:0f3a."
         ),
     ],
+    versions: Annotated[int, typer.Option(min=0, help="Also so many earlier versions of its file, from git.")] = 0,
     owner: Owner,
     target: Target,
 ) -> None:
@@ -61,8 +66,15 @@ async def get(
             timeline = await client.fact_timeline(fact=one, **owner.ids())
             fact = next(fact for fact in timeline["facts"] if fact["id"] == one)
             target.show(fact, in_full(fact, timeline["facts"]))
-        else:
+        elif not versions:
             target.show(await client.memory(one, **owner.ids()), render.memory)
+        else:
+            found = await client.memory(one, **owner.ids())
+            earlier: Sequence[wire.DocumentVersion] = ()
+            if name := found["document"]:
+                asked = client.document(name, start=1, lines=1, summaries=None, versions=versions, **owner.ids())
+                earlier = (await asked).get("versions", ())
+            target.show({**found, "versions": earlier}, render.with_versions)
 
 
 @command()

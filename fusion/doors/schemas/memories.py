@@ -50,7 +50,7 @@ from fusion.journal.listing import Criteria
 from fusion.journal.retire import MAX_KEPT, CompleteFile
 from fusion.lib.moment import moment
 from fusion.lib.stated_fields import MAX_TAG_CHARS, MAX_TTL_S, stated_entities, to_stated
-from fusion.recall.document import MAX_LINES, PAGE_LINES
+from fusion.recall.document import MAX_LINES, MAX_VERSIONS, PAGE_LINES
 
 
 def _header(max_chars: int, why: str) -> Callable[[str], str]:
@@ -261,6 +261,9 @@ class DocumentQuery(Scoped):
     )
     summaries: Literal["rules", "model"] | None = Field(
         default=None, description="list the page's sections, each with a summary by rules, or by the model of [model]"
+    )
+    versions: Annotated[int, Field(ge=0, le=MAX_VERSIONS), BeforeValidator(integer)] = Field(
+        default=0, description="earlier versions of its file at most, if the file is in a git repository"
     )
 
 

@@ -18,6 +18,7 @@ from fusion.doors.cli.render.memories import (
     said_again,
     to_forget,
     undone,
+    with_versions,
 )
 from fusion.doors.cli.render.proposals import decided, extracted, proposal, proposals, proposed
 from fusion.doors.cli.render.tables import size
@@ -69,4 +70,5 @@ __all__ = [
     "triage_item",
     "undone",
     "verdict",
+    "with_versions",
 ]

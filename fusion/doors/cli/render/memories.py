@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -68,6 +68,15 @@ def memory(found: wire.StoredMemory) -> None:
     for name, value in facts.items():
         if value:
             say(f"{name:<9} {value}")
+
+
+def with_versions(found: Any) -> None:
+    """Prints one memory in full, then the earlier versions of its file, newest first."""
+    memory(found)
+    if not found["versions"]:
+        say("\nno earlier versions: they are read from files in a git repository")
+    for one in found["versions"]:
+        say(f"\n{one['at']}  {one['by']}  {one['why']}\n{one['text'].rstrip()}")
 
 
 def said_again(found: wire.StoredMemory) -> str | None:

@@ -106,7 +106,9 @@ async def search(request: Request, context: Context, body: schemas.SearchBody) -
 async def document(context: Context, query: Annotated[schemas.DocumentQuery, InQuery]) -> Response:
     """Read a page of a document that a hit names"""
     scope = query.scope(context.tenant)
-    page = context.gateway.document(query.path, scope, start=query.start, lines=query.lines, summaries=query.summaries)
+    page = context.gateway.document(
+        query.path, scope, start=query.start, lines=query.lines, summaries=query.summaries, versions=query.versions
+    )
     return reply(await page)
 
 
