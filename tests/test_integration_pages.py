@@ -20,7 +20,7 @@ from tests.doors.fakes import SMALL, server_stopped
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "integrations"
 PAGES = sorted(file.name for file in FOLDER.glob("*.md") if file.name != "README.md")
-NAMES = {"gemini": "gemini-cli"}
+NAMES = {"gemini": "gemini-cli", "openclaw-slot": "openclaw"}
 """pages that have another name than `fusion connect` has for the host"""
 LINES = 6
 """the most lines to start"""

@@ -109,7 +109,7 @@ SHAPES: Mapping[str, Callable[[Any], bool]] = {
     ),
     "zed": lambda file: is_command(file["context_servers"][NAME]),
 }
-"""what the documentation of each host says of its file"""
+"""what the documentation of each host says of its file; OpenClaw, whose plugin is linked, has tests of its own"""
 
 
 def inspected(world: World, host: Host) -> list[str]:
@@ -124,7 +124,7 @@ def inspected(world: World, host: Host) -> list[str]:
 
 
 @pytest.mark.feature("the file that `fusion connect` writes for each host starts the server, and is given back")
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", SHAPES)
 def test_connected_file_starts_the_server_and_is_given_back(
     world: World, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
