@@ -86,10 +86,15 @@ def _process(*words: str) -> Door:
         given = {"session_id": "s1", "prompt": ASKED, "source": "startup", "transcript_path": str(_transcript(home))}
         began = time.perf_counter()
         command = [sys.executable, "-m", "fusion", *words, "--home", str(home)]
-        subprocess.run(command, input=json.dumps(given).encode(), capture_output=True, check=True)
+        subprocess.run(command, input=json.dumps(given).encode(), capture_output=True, check=True, env=_defaults())
         return time.perf_counter() - began
 
     return cost
+
+
+def _defaults() -> dict[str, str]:
+    """The environment without settings of ours: the default limits count."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("FUSION_")}
 
 
 def _transcript(home: Path) -> Path:
@@ -105,7 +110,8 @@ def _mcp(home: Path) -> float:
     about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "benchmark", "version": "1"}}
     call = {"name": "memory_fuse", "arguments": {"query": ASKED}}
     command = [sys.executable, "-m", "fusion", "mcp", "--home", str(home)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=_defaults()) as server:
         sent, replies = server.stdin, server.stdout
         if sent is None or replies is None:
             raise RuntimeError("fusion mcp has no pipes")
