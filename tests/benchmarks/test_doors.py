@@ -17,6 +17,7 @@ from tests.hosts.hosts import HOSTS
     "a row, as one line of JSON"
 )
 @pytest.mark.model
+@pytest.mark.timeout(600)
 def test_the_doors_print_their_figures() -> None:
     """One line of JSON from a real server, hook and MCP client; no 5xx but 503, and nothing left open."""
     said = StringIO()
