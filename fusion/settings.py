@@ -106,6 +106,7 @@ class ServerSettings(_Part):
     notice_s: float = Field(default=0.2, ge=0)
     drain_s: float = Field(default=10.0, ge=0)
     log_mb: float = Field(default=8.0, gt=0)
+    log_format: Literal["text", "json"] = "text"
     open_to_local_users: bool = False
     keys: tuple[KeySettings, ...] = ()
 

@@ -19,6 +19,7 @@ from fusion.doors.cli.backup import backup, restore
 from fusion.doors.cli.connect_host import connect
 from fusion.doors.cli.items import app as items
 from fusion.doors.cli.jobs import app as jobs
+from fusion.doors.cli.logs import logs
 from fusion.doors.cli.look import backends, decisions, forgotten, get, memories, status
 from fusion.doors.cli.manual import man
 from fusion.doors.cli.measure import compare, feedback, tune
@@ -40,7 +41,7 @@ GROUPS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Look": (memories, get, why, status, backends, decisions, forgotten, man),
     "Tend": (init, doctor, lifecycle, allow, export, import_, backup, restore, repair),
     "Measure": (compare, feedback, tune),
-    "Serve": (serve, open_, stop, token, connect, pause, resume, mcp, hook, statusline),
+    "Serve": (serve, open_, stop, logs, token, connect, pause, resume, mcp, hook, statusline),
 }
 """the commands as the help groups them, in each group the most used first"""
 

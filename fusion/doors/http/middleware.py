@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import math
 import re
 import time
@@ -42,6 +43,7 @@ from fusion.doors.inspector.sessions import Sessions
 from fusion.errors import FusionError, Overloaded, TooLarge
 from fusion.journal.state import BY_HAND
 from fusion.lib import trace
+from fusion.lib.request_id import REQUEST_ID
 from fusion.settings import LOOPBACK, Settings
 from fusion.trust.token import is_nonce, proof
 
@@ -79,6 +81,7 @@ ANYONE = "anyone"
 MAX_DISCARDED_BYTES = 10_000_000
 """bytes of a refused body that are read and discarded, so that its sender sees the refusal; a larger one is cut off"""
 
+log = logging.getLogger("fusion.requests")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _HOST = re.compile(r"(?P<name>\[[^\[\]@/]+\]|[^:\[\]@/]+)(?::[0-9]{0,5})?")
 """RFC 9110, 7.2: a host and digits. A URL parser would read a user and a host in "127.0.0.1:1@evil"."""
@@ -290,6 +293,7 @@ class Gate:
         if not _REQUEST_ID.fullmatch(request_id):
             request_id = uuid4().hex.encode()
         scope["request_id"] = request_id.decode()
+        token = REQUEST_ID.set(scope["request_id"])
         status = 0
         """of the reply, once it has started"""
 
@@ -324,7 +328,10 @@ class Gate:
             late = Overloaded("The server stopped before this was done. Ask again: another one will answer.")
             await ProblemResponse.of(late)(scope, receive, send_with_headers)
         finally:
-            self.counts.note(scope, status, time.perf_counter() - started)
+            took_s = time.perf_counter() - started
+            self.counts.note(scope, status, took_s)
+            log_request(scope, status, took_s)
+            REQUEST_ID.reset(token)
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check the key and the body, and pass the request on when it has a place."""
@@ -512,6 +519,14 @@ class Gate:
             raise Refused(Overloaded(late)) from None
         finally:
             self._queued_of[tenant] -= 1
+
+
+def log_request(scope: Scope, status: int, took_s: float) -> None:
+    """Log a request by its route: refused ones as information, failures as warnings, all others for debugging."""
+    level = logging.WARNING if status >= 500 else logging.INFO if status >= 400 else logging.DEBUG
+    if log.isEnabledFor(level):
+        what = (scope["method"], route_of(scope), status, took_s * 1000)
+        log.log(level, "%s %s: %d in %.1f ms, tenant %s, key %s", *what, scope.get("tenant"), scope.get("key_name"))
 
 
 def name_span(span: trace.Span, scope: Scope, status: int) -> None:

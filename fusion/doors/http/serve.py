@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.config import LOGGING_CONFIG
 
 from fusion.client import LOG
 from fusion.doors.http.app import create_app
 from fusion.doors.http.middleware import MEM0, OPENCLAW_MEM, QMD, Gate
 from fusion.doors.http.protocol import LimitedProtocol
+from fusion.doors.server_log import JsonLines, TextLines
 from fusion.errors import FusionError, HomeGone, HomeLocked, SettingsError
 from fusion.gateway.gc_tuning import settled_heap
 from fusion.home import ServerRecord, explain_lock, owner, read_record, remove_record, write_record
@@ -66,7 +68,7 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None] = lambda url: N
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _bound_arenas()
     os.umask(0o077)  # only the owner may read the files that a backend writes
-    _log_to_stderr(settings.log_level)
+    log_to_stderr(settings)
     refuse_open_door(settings)
     if settings.server.open_to_local_users:
         log.warning(OPEN)
@@ -83,11 +85,13 @@ def _bound_arenas() -> None:
         ctypes.CDLL("libc.so.6").mallopt(M_ARENA_MAX, 2)
 
 
-def _log_to_stderr(level: str) -> None:
+def log_to_stderr(settings: Settings) -> None:
     """Log our packages at the configured level, and warnings of all others, to stderr."""
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if settings.server.log_format == "json" else TextLines())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     for name in ("fusion", "adapters"):
-        logging.getLogger(name).setLevel(level.upper())
+        logging.getLogger(name).setLevel(settings.log_level.upper())
 
 
 def refuse_open_door(settings: Settings) -> None:
@@ -321,6 +325,8 @@ class Server(uvicorn.Server):
                 ws="none",
                 lifespan="off",
                 log_level=settings.log_level,
+                # Its own handlers write another format; without them its records come to ours.
+                log_config=None if settings.server.log_format == "json" else LOGGING_CONFIG,
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,  # only the key identifies a client
