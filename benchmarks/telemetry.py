@@ -140,8 +140,12 @@ async def _post(app: ASGIApp, body: bytes) -> None:
         "client": ("127.0.0.1", 1),
     }
 
+    unread = [body]
+
     async def receive() -> Message:
-        return {"type": "http.request", "body": body, "more_body": False}
+        if not unread:
+            await asyncio.Event().wait()  # this client never hangs up
+        return {"type": "http.request", "body": unread.pop(), "more_body": False}
 
     async def send(message: Message) -> None:
         sent.append(message)
