@@ -20,6 +20,7 @@ from adapters.index.encode import BestEffortEmbedding
 from adapters.options import FULL_FEATURES, read, verified
 from fusion.contract import (
     Description,
+    EdgeList,
     Embedder,
     Event,
     Extracted,
@@ -160,6 +161,10 @@ class Cortex:
     async def edges_at(self, names: Sequence[str], query: Query, limit: int) -> Sequence[GraphEdge]:
         """The edges at entities of these names; none over a graph database."""
         return await self.graph.edges_at(names, query, limit) if isinstance(self.graph, Graphs) else ()
+
+    async def newest_edges(self, query: Query, limit: int) -> Sequence[GraphEdge]:
+        """The newest edges of all entities; none over a graph database."""
+        return await self.graph.newest_edges(query, limit) if isinstance(self.graph, EdgeList) else ()
 
     async def used(self, native_ids: Sequence[str], at: datetime) -> None:
         """Count one use of each memory and keep the latest time, for the recency and frequency factors."""

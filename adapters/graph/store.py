@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from json import dumps
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from adapters.graph.names import key
 from adapters.graph.relations import relation
@@ -138,6 +138,10 @@ class GraphStore:
     async def edges_at(self, names: Sequence[str], query: Query, limit: int) -> Sequence[GraphEdge]:
         """See `fusion.contract.Graphs.edges_at`."""
         return await self._database.read(lambda db: _edges_at(db, names, query, limit))
+
+    async def newest_edges(self, query: Query, limit: int) -> Sequence[GraphEdge]:
+        """See `fusion.contract.EdgeList.newest_edges`."""
+        return await self._database.read(lambda db: _newest_edges(db, query, limit))
 
     # SQLite
 
@@ -308,6 +312,22 @@ def _edges_at(db: Connection, names: Sequence[str], query: Query, limit: int) ->
         f"where {seen} order by r.id desc",
         {**values, "ids": dumps([id_ for (id_,) in ids]), "most": limit},
     )
+    return _edges_of(rows)
+
+
+def _newest_edges(db: Connection, query: Query, limit: int) -> list[GraphEdge]:
+    seen, values = visible(query)
+    rows = tuples(
+        db,
+        "select s.name, r.predicate, o.name, m.event_id, s.type, o.type from relation r "
+        "join memory m on m.id = r.memory join entity s on s.id = r.subject join entity o on o.id = r.object "
+        f"where {seen} order by r.id desc limit :most",
+        {**values, "most": limit},
+    )
+    return _edges_of(rows)
+
+
+def _edges_of(rows: Iterable[tuple[Any, ...]]) -> list[GraphEdge]:
     found = []
     for subject, predicate, object_, event_id, *types in rows:
         kind = relation(predicate)

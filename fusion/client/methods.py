@@ -120,6 +120,7 @@ class Methods:
     graph_impact = Method(calls.graph_impact)
     graph_path = Method(calls.graph_path)
     graph_match = Method(calls.graph_match)
+    graph_overview = Method(calls.graph_overview)
     graph_pages = Method(calls.graph_pages)
     card = Method(calls.card)
     refresh_card = Method(calls.refresh_card)

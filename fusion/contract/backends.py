@@ -273,6 +273,15 @@ class Graphs(Protocol):
         ...
 
 
+@runtime_checkable
+class EdgeList(Protocol):
+    """A backend whose graph can be listed."""
+
+    async def newest_edges(self, query: Query, limit: int) -> Sequence[GraphEdge]:
+        """The newest edges of all entities that the query may see."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
     """The current text of a document that hits name in their ``place``, with its scope. Lines start at 1."""

@@ -59,6 +59,7 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("POST", "/v1/graph/neighbors"): READER,
     ("POST", "/v1/graph/impact"): READER,
     ("POST", "/v1/graph/path"): READER,
+    ("POST", "/v1/graph/overview"): READER,
     ("POST", "/v1/graph/match"): READER,
     ("GET", "/v1/graph/pages"): READER,
     ("GET", "/v1/cards"): READER,

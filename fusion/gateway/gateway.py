@@ -28,6 +28,7 @@ from fusion.gateway.extensions import routes_of, verbs_of
 from fusion.gateway.forget_by_query import memories_to_forget
 from fusion.gateway.forget_episodes import forget_episodes, forget_one, is_episode, joined, of_memories
 from fusion.gateway.grading import GradeCalls
+from fusion.gateway.graph_overview import GraphOverview
 from fusion.gateway.health import breaker_of, status_of
 from fusion.gateway.home_jobs import jobs_of
 from fusion.gateway.in_tenant import in_tenant
@@ -107,6 +108,7 @@ Progress = Callable[[int, int | None], None]
 class Gateway(
     EpisodeCalls,
     GradeCalls,
+    GraphOverview,
     ItemCalls,
     PlanCalls,
     PrefixCalls,

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fusion import wire
 from fusion.contract import GraphEdge, Graphs, Query, Scope
@@ -146,14 +146,14 @@ class GraphCalls(FactCalls):
         query = Query("", scope, self.live.now(), limit=EDGES_AT_ONCE)
         read = await self._ask(lambda graph: graph.edges_at(names, query, EDGES_AT_ONCE))
         records = await self.journal.records(list(dict.fromkeys(edge.event_id for edge in read)))
-        refs = {event_id: record_ref(one.ref) for event_id, one in records.items() if _may_see(query, one)}
+        refs = {event_id: record_ref(one.ref) for event_id, one in records.items() if may_see(query, one)}
         edges = [_edge(one, refs[one.event_id]) for one in read if one.event_id in refs]
         return merged([*await self._fact_edges(names, scope), *edges])
 
-    async def _ask(self, call: Callable[[Graphs], Awaitable[Sequence[T]]]) -> list[T]:
-        """What the graphs answer within their deadlines; one that fails, or is late, answers nothing."""
+    async def _ask(self, call: Callable[[Any], Awaitable[Sequence[T]]], port: type[Any] = Graphs) -> list[T]:
+        """What the backends with a port answer within their deadlines; one that fails, or is late, answers nothing."""
 
-        async def answer(graph: Graphs, deadline_s: float) -> Sequence[T]:
+        async def answer(graph: object, deadline_s: float) -> Sequence[T]:
             try:
                 async with asyncio.timeout(deadline_s):
                     return await call(graph)
@@ -164,7 +164,7 @@ class GraphCalls(FactCalls):
         asked = [
             answer(one.backend, one.deadline_s)
             for one in self.guarded.values()
-            if one.disabled is None and not one.broken and isinstance(one.backend, Graphs)
+            if one.disabled is None and not one.broken and isinstance(one.backend, port)
         ]
         return [item for items in await asyncio.gather(*asked) for item in items]
 
@@ -183,7 +183,7 @@ class GraphCalls(FactCalls):
         return await self._facts(scope, subjects) if subjects else []
 
 
-def _may_see(query: Query, record: Record) -> bool:
+def may_see(query: Query, record: Record) -> bool:
     """Whether a query may see a memory, by the rules for hits."""
     known = {record.event.event_id: record}
     return isinstance(admit_one("graph", record.hit, 1, query, known), Admitted)

@@ -50,6 +50,33 @@ class GraphMatches(TypedDict):
     projects: list[GraphEntity]
 
 
+class GraphNode(TypedDict):
+    """An entity of the graph; ``degree`` counts all its edges, also those to entities that are left out."""
+
+    name: str
+    type: str
+    degree: int
+
+
+class DrawnEdge(TypedDict):
+    """An edge between two nodes, by their names; ``refs`` are the first five memories and facts that assert it."""
+
+    source: str
+    target: str
+    relation: str
+    valid_from: str | None
+    valid_to: str | None
+    refs: list[str]
+
+
+class GraphOverview(TypedDict):
+    """The most connected entities first, the edges between them, and how many entities are left out."""
+
+    nodes: list[GraphNode]
+    edges: list[DrawnEdge]
+    left_out: int
+
+
 class CardText(TypedDict):
     """One line of a card, and the first ref that says so; ``refs`` are all."""
 

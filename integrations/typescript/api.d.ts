@@ -599,7 +599,6 @@ export interface Document {
   truncated: boolean;
   next_from: number | null;
   sections?: DocumentSection[];
-  versions?: DocumentVersion[];
 }
 
 /** A section of a page: lines ``start`` to ``end`` under these headings, and one sentence about them. */
@@ -611,12 +610,14 @@ export interface DocumentSection {
   by: "rules" | "model";
 }
 
-/** An earlier version of a file in a git repository: when it was committed, by whom and with what message. */
-export interface DocumentVersion {
-  at: string;
-  by: string;
-  why: string;
-  text: string;
+/** An edge between two nodes, by their names; ``refs`` are the first five memories and facts that assert it. */
+export interface DrawnEdge {
+  source: string;
+  target: string;
+  relation: string;
+  valid_from: string | null;
+  valid_to: string | null;
+  refs: string[];
 }
 
 /** When a plan is due: its time with the precision that is known, and when that is over. */
@@ -1524,6 +1525,42 @@ export interface GraphMatches {
 export interface GraphNeighbours {
   entity: string;
   found: GraphEntity[];
+}
+
+/** An entity of the graph; ``degree`` counts all its edges, also those to entities that are left out. */
+export interface GraphNode {
+  name: string;
+  type: string;
+  degree: number;
+}
+
+/** The most connected entities first, the edges between them, and how many entities are left out. */
+export interface GraphOverview {
+  nodes: GraphNode[];
+  edges: DrawnEdge[];
+  left_out: number;
+}
+
+/** Which part of the graph to draw: what is around some entities, or all of it. */
+export interface GraphOverviewBody {
+  user_id?: string | null;
+  agent_id?: string | null;
+  run_id?: string | null;
+  session_id?: string | null;
+  /** boosts; never filters */
+  project?: string | null;
+  /** where the answer will be read */
+  audience?: "private" | "group";
+  /** the home's owner asks for the memories of all users and agents */
+  all_users?: boolean;
+  /** entities at most, the most connected first */
+  limit?: number;
+  /** only what is around these entities */
+  around?: string[];
+  /** edges from one of them at most */
+  depth?: number;
+  /** as it was then; a date is the end of that day */
+  at?: string | null;
 }
 
 /** Pages of Markdown by file name. */
@@ -3273,8 +3310,6 @@ export interface Routes {
       lines?: number;
       /** list the page's sections, each with a summary by rules, or by the model of [model] */
       summaries?: "rules" | "model" | null;
-      /** earlier versions of its file at most, if the file is in a git repository */
-      versions?: number;
     };
     body: undefined;
     reply: Document;
@@ -3767,6 +3802,13 @@ export interface Routes {
     query: {};
     body: GraphPathBody;
     reply: GraphPath;
+  };
+  /** Draw the graph: its most connected entities, and the edges between them */
+  "POST /v1/graph/overview": {
+    path: {};
+    query: {};
+    body: GraphOverviewBody;
+    reply: GraphOverview;
   };
   /** Recommend the projects that an idea fits, each with the path that leads to it */
   "POST /v1/graph/match": {

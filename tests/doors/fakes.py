@@ -28,6 +28,7 @@ from fusion.gateway.decisions import StateRequest
 from fusion.gateway.episodes import EpisodeQuery, EpisodeSearch
 from fusion.gateway.extracting import ExtractRequest
 from fusion.gateway.graph import GraphRequest, MatchRequest, PathRequest
+from fusion.gateway.graph_overview import OverviewRequest
 from fusion.gateway.items import ItemSearch, NamespaceSearch
 from fusion.gateway.measures import Measures
 from fusion.gateway.packing import ContextPack, PackReceipt, PackRequest
@@ -505,6 +506,9 @@ class FakeFusion:
 
     async def graph_path(self, request: PathRequest) -> dict[str, Any]:
         return examples()["graph_path"]["reply"]
+
+    async def graph_overview(self, request: OverviewRequest) -> object:
+        return examples()["graph_overview"]["reply"]
 
     async def graph_match(self, request: MatchRequest) -> dict[str, Any]:
         return examples()["graph_match"]["reply"]

@@ -65,6 +65,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "graph_impact": schemas.GraphBody,
     "graph_path": schemas.GraphPathBody,
     "graph_match": schemas.GraphMatchBody,
+    "graph_overview": schemas.GraphOverviewBody,
     "graph_pages": schemas.GraphPagesQuery,
     "card": schemas.CardQuery,
     "refresh_card": schemas.CardBody,

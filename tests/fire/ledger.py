@@ -97,6 +97,8 @@ async def walk_the_graph(me: Noted, word: str) -> None:
         for path in ("neighbors", "impact"):
             await me.post(f"/v1/graph/{path}", {"entity": entity, "depth": 2})
     await me.post("/v1/graph/path", {"entity": word.title(), "to": "Lisbon"})
+    for more in ({}, {"around": [word.title()], "depth": 2}):
+        await me.post("/v1/graph/overview", more)
     await me.post("/v1/graph/match", {"idea": f"a new {word} in Lisbon"})
     await me.get("/v1/graph/pages")
     for more in ({}, {"user_id": "ana"}):  # a card is of one user's facts

@@ -103,6 +103,19 @@ def graph_path(entity: str, to: str, *, all_users: bool = False, **scope: str | 
     return Call.post("/v1/graph/path", locals())
 
 
+def graph_overview(
+    *,
+    limit: int = 1000,
+    around: Sequence[str] | None = None,
+    depth: int = 1,
+    at: datetime | str | None = None,
+    all_users: bool | None = None,
+    **scope: str | None,
+) -> Call[wire.GraphOverview]:
+    """The most connected entities of the graph, or of what is ``around`` some, and the edges between them."""
+    return Call.post("/v1/graph/overview", locals())
+
+
 def graph_match(idea: str, *, limit: int = 5, all_users: bool = False, **scope: str | None) -> Call[wire.GraphMatches]:
     """The projects that an idea fits, each with the path that leads to it."""
     return Call.post("/v1/graph/match", locals())

@@ -7,8 +7,9 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.functional_validators import AfterValidator
 
-from fusion.doors.schemas.base import Asking, Scoped, one_line, printable
+from fusion.doors.schemas.base import Asking, Scoped, Until, one_line, printable
 from fusion.gateway.graph import MAX_DEPTH, GraphRequest, MatchRequest, PathRequest
+from fusion.gateway.graph_overview import MAX_NODES, OverviewRequest
 from fusion.lib.temporal_facts import MAX_NAME_CHARS
 
 _Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS), AfterValidator(one_line)]
@@ -33,6 +34,20 @@ class GraphPathBody(Asking):
 
     def request(self, tenant: str) -> PathRequest:
         return self._as(PathRequest, scope=self.scope(tenant))
+
+
+class GraphOverviewBody(Asking):
+    """Which part of the graph to draw: what is around some entities, or all of it."""
+
+    limit: int = Field(default=1000, ge=1, le=MAX_NODES, description="entities at most, the most connected first")
+    around: Annotated[tuple[_Name, ...], Field(max_length=20, strict=False)] = Field(
+        default=(), description="only what is around these entities"
+    )
+    depth: int = Field(default=1, ge=1, le=MAX_DEPTH, description="edges from one of them at most")
+    at: Until | None = Field(default=None, description="as it was then; a date is the end of that day")
+
+    def request(self, tenant: str) -> OverviewRequest:
+        return self._as(OverviewRequest, scope=self.scope(tenant))
 
 
 class GraphMatchBody(Asking):

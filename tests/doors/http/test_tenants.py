@@ -512,7 +512,7 @@ async def asserts_facts(me: Tenant, other: Tenant, word: str) -> Replies:
 
 
 @case(
-    *(("POST", f"/v1/graph/{action}") for action in ("neighbors", "impact", "path", "match")),
+    *(("POST", f"/v1/graph/{action}") for action in ("neighbors", "impact", "path", "match", "overview")),
     ("GET", "/v1/graph/pages"),
     *(("GET", path) for path in ("/v1/cards", "/v1/cards/lint")),
     ("POST", "/v1/cards/refresh"),
@@ -523,6 +523,8 @@ async def walks_the_graph(me: Tenant, other: Tenant, word: str) -> Replies:
         yield await me.post(f"/v1/graph/{action}", {"entity": me.mark})
     yield await me.post("/v1/graph/path", {"entity": me.mark, "to": f"{me.mark}house"})
     yield await me.post("/v1/graph/match", {"idea": f"a house for {word}"})
+    for more in ({}, {"around": [me.mark], "depth": 2}):
+        yield await me.post("/v1/graph/overview", {"limit": 10_000, **more})
     yield await me.get("/v1/graph/pages")
     yield await me.post("/v1/cards/refresh", {"subject": word})
     yield await me.get("/v1/cards", subject=word)

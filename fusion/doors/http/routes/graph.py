@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from fastapi import Request
 from fastapi.responses import Response
 
 from fusion import wire
 from fusion.doors import schemas
-from fusion.doors.http.routing import Context, InQuery, problems, reply, router
+from fusion.doors.http.routing import Context, InQuery, problems, reply, router, while_connected
 
 
 @router.post("/v1/graph/neighbors", response_model=wire.GraphNeighbours)
@@ -30,6 +31,16 @@ async def graph_path(context: Context, body: schemas.GraphPathBody) -> Response:
     """Find the shortest way from one entity to another"""
     context.permit(body)
     return reply(await context.gateway.graph_path(body.request(context.tenant)))
+
+
+@router.post("/v1/graph/overview", response_model=wire.GraphOverview)
+async def graph_overview(request: Request, context: Context, body: schemas.GraphOverviewBody) -> Response:
+    """Draw the graph: its most connected entities, and the edges between them
+
+    Of each backend with a graph the newest 20,000 edges are read, and the facts of 2,000 subjects.
+    """
+    context.permit(body)
+    return reply(await while_connected(request, context.gateway.graph_overview(body.request(context.tenant))))
 
 
 @router.post("/v1/graph/match", response_model=wire.GraphMatches)
