@@ -96,6 +96,7 @@ class Methods:
     forgotten = Method(calls.forgotten)
     undo = Method(calls.undo)
     set_state = Method(calls.set_state)
+    set_states = Method(calls.set_states)
     prefix = Method(calls.prefix)
     decisions = Method(calls.decisions)
     trust = Method(calls.trust)

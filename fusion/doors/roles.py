@@ -113,6 +113,7 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("POST", "/v1/proposals/{proposal}/approve"): OPERATOR,
     ("POST", "/v1/proposals/{proposal}/reject"): OPERATOR,
     ("POST", "/v1/state"): OPERATOR,
+    ("POST", "/v1/states"): OPERATOR,
     ("POST", "/v1/decisions/undo"): OPERATOR,
     ("POST", "/v1/lifecycle"): OPERATOR,
     ("POST", "/v1/facts/rebuild"): OPERATOR,

@@ -23,6 +23,7 @@ from fusion.errors import BadInput
 from fusion.ingest.deliver import Deliverer
 from fusion.journal import Journal, state
 from fusion.journal.external_refs import is_external
+from fusion.journal.rows import Record
 from fusion.journal.state import BY_HAND, Decision
 from fusion.lib.importance import BY_HAND as BY_HAND_GRADE
 
@@ -81,12 +82,71 @@ async def set_state(
         )
     else:
         record = await journal.find(request.ref, request.scope)
-        if request.archived is False and record.state.ended not in (None, "archived"):
-            change = {**change, "conflict_status": None} if record.state.ended == "lost" else change
-        changes = {record.event.event_id: _without_same_grade(change, record.state)}
+        changes = {record.event.event_id: _change_of(record, change, revives=request.archived is False)}
         decision = await journal.decide(changes, who, why, may_raise_trust=may_raise_trust)
         deliverer.wake()
     return {"decision": None if decision is None else shown(decision)}
+
+
+@dataclass(frozen=True, slots=True)
+class StatesRequest:
+    """What to change about several memories of one owner; ``change`` names the first of them.
+
+    With ``dry_run`` it is only shown what would change.
+    """
+
+    refs: tuple[str, ...]
+    change: StateRequest
+    dry_run: bool = False
+
+    @property
+    def scope(self) -> Scope:
+        return self.change.scope
+
+
+async def set_states(
+    request: StatesRequest,
+    journal: Journal,
+    deliverer: Deliverer,
+    now: datetime,
+    *,
+    may_raise_trust: bool,
+    who: str = BY_HAND,
+) -> wire.StatesReply:
+    """Change the state of several memories of one owner, as one decision of ``who``, or show that. Raises BadInput."""
+    if external := [ref for ref in request.refs if is_external(ref)]:
+        raise BadInput(f"refs: {external[0]} is kept by its backend alone; change it by POST /v1/state")
+    change = request.change.change(now)
+    records = await journal.find_all(request.refs, request.scope)
+    if len({record.event.scope.user_id for record in records.values()}) > 1:
+        raise BadInput("refs: they belong to several users; one decision is on the memories of one. Name a user_id")
+    revives = request.change.archived is False
+    decision = await journal.decide(
+        {one.event.event_id: _change_of(one, change, revives=revives) for one in records.values()},
+        who,
+        request.change.why or "set by hand",
+        may_raise_trust=may_raise_trust,
+        dry_run=request.dry_run,
+    )
+    if decision is not None and not request.dry_run:
+        deliverer.wake()
+    made = None if decision is None else shown(decision)
+    changes = [] if made is None else made["changes"]
+    changed = {one["ref"] for one in changes}
+    return {
+        "dry_run": request.dry_run,
+        "decision": None if request.dry_run else made,
+        "changes": changes,
+        "unchanged": list(dict.fromkeys(one.ref for one in records.values() if one.ref not in changed)),
+        "missing": [ref for ref in dict.fromkeys(request.refs) if ref not in records],
+    }
+
+
+def _change_of(record: Record, change: StateChange, *, revives: bool) -> StateChange:
+    """A change as it applies to one memory; one that lost a conflict and is current again has lost it no more."""
+    if revives and record.state.ended == "lost":
+        change = {**change, "conflict_status": None}
+    return _without_same_grade(change, record.state)
 
 
 def _without_same_grade(change: StateChange, known: State) -> StateChange:

@@ -22,7 +22,7 @@ from fusion.extension import Asks, Call, Operates, Route, Verb
 from fusion.gateway import decisions, transfer
 from fusion.gateway.bootstrap import open_shared, open_tenant
 from fusion.gateway.daily_log import append_to_log, recent_logs
-from fusion.gateway.decisions import StateRequest
+from fusion.gateway.decisions import StateRequest, StatesRequest
 from fusion.gateway.episodes import EpisodeCalls
 from fusion.gateway.extensions import routes_of, verbs_of
 from fusion.gateway.forget_by_query import memories_to_forget
@@ -355,6 +355,15 @@ class Gateway(
         """
         await self.external_refs.flush()
         return await decisions.set_state(
+            request, self.journal, self.deliverer, self.live.now(), may_raise_trust=may_raise_trust, who=who
+        )
+
+    @in_tenant
+    async def set_states(
+        self, request: StatesRequest, *, may_raise_trust: bool = True, who: str = BY_HAND
+    ) -> wire.StatesReply:
+        """Change the state of several memories as one decision, or show what would change. Raises as `set_state`."""
+        return await decisions.set_states(
             request, self.journal, self.deliverer, self.live.now(), may_raise_trust=may_raise_trust, who=who
         )
 

@@ -75,6 +75,14 @@ Around = Callable[[Connection], Callable[[Sequence[Stored]], None]]
 """work in the transaction of an append: before the events are stored, and on what was stored"""
 
 
+class _Previewed(Exception):
+    """Undoes the transaction of decisions that are only shown."""
+
+    def __init__(self, decisions: list[Decision]) -> None:
+        super().__init__()
+        self.decisions = decisions
+
+
 class Journal:
     """The journal of one home. ``outbox`` holds what the backends still have to be sent.
 
@@ -542,13 +550,19 @@ class Journal:
         run: str | None = None,
         now: datetime | None = None,
         may_raise_trust: bool = True,
+        dry_run: bool = False,
     ) -> Decision | None:
         """Change the states of memories of one owner, as `state.decide`; durable and visible when it returns.
 
         Without ``may_raise_trust`` it raises BadInput for a change that raises a memory's trust, and decides nothing.
+        With ``dry_run`` the decision is taken back before it is stored.
         """
         at = now or self.clock()
-        made = await self._decide(lambda db: _made(state.decide(db, changes, who, why, at, run=run)), may_raise_trust)
+
+        def work(db: Connection) -> list[Decision]:
+            return _made(state.decide(db, changes, who, why, at, run=run))
+
+        made = await self._decide(work, may_raise_trust, dry_run=dry_run)
         return made[0] if made else None
 
     async def decide_all(
@@ -607,16 +621,23 @@ class Journal:
         """Take back what a run of a job decided, as `state.undo_run`; what gives more trust again as `decide`."""
         return await self._decide(lambda db: state.undo_run(db, run, scope, who, self.clock()), may_raise_trust)
 
-    async def _decide(self, work: Callable[[Connection], list[Decision]], may_raise_trust: bool) -> list[Decision]:
-        """Make decisions in one transaction; visible when it returns."""
+    async def _decide(
+        self, work: Callable[[Connection], list[Decision]], may_raise_trust: bool, *, dry_run: bool = False
+    ) -> list[Decision]:
+        """Make decisions in one transaction; visible when it returns. With ``dry_run`` the transaction is undone."""
 
         def limited(db: Connection) -> list[Decision]:
             made = work(db)
             if not may_raise_trust:
                 state.refuse_more_trust(db, made)
+            if dry_run:
+                raise _Previewed(made)
             return made
 
-        made = await self.write(limited)
+        try:
+            made = await self.write(limited)
+        except _Previewed as previewed:
+            return previewed.decisions
         await self._show_decisions()
         return made
 

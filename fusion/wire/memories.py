@@ -215,6 +215,19 @@ class StateReply(TypedDict):
     decision: Decision | None
 
 
+class StatesReply(TypedDict):
+    """What changed about several memories, or with ``dry_run`` would, as one decision; null if nothing differs.
+
+    ``unchanged`` are those whose state was so already, ``missing`` the refs that name no memory.
+    """
+
+    dry_run: bool
+    decision: Decision | None
+    changes: list[StateChanged]
+    unchanged: list[str]
+    missing: list[str]
+
+
 class DecisionUndone(StateReply):
     """The decision that took one back, null for a whole run; ``undone`` is the number of decisions taken back.
 

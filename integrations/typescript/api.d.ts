@@ -2752,7 +2752,6 @@ export interface StateBody {
   project?: string | null;
   /** where the answer will be read */
   audience?: "private" | "group";
-  ref: string;
   /** true hides it from now on; false makes it current again */
   archived?: boolean | null;
   /** quarantined memories are never answered */
@@ -2774,6 +2773,7 @@ export interface StateBody {
   tags?: string[] | null;
   /** the reason, for the log */
   why?: string;
+  ref: string;
 }
 
 /** One memory that a decision changed, with the changed fields before and after. */
@@ -2792,6 +2792,54 @@ export interface StateReply {
 export interface Statements {
   waiting: number;
   fault: string;
+}
+
+/** Several memories of one owner, and what to change about each; fields that are left out stay as they are. */
+export interface StatesBody {
+  user_id?: string | null;
+  agent_id?: string | null;
+  run_id?: string | null;
+  session_id?: string | null;
+  /** boosts; never filters */
+  project?: string | null;
+  /** where the answer will be read */
+  audience?: "private" | "group";
+  /** true hides it from now on; false makes it current again */
+  archived?: boolean | null;
+  /** quarantined memories are never answered */
+  trust?: "trusted" | "unknown" | "untrusted" | "quarantined" | null;
+  /** ttl ends after 720 hours, session after 24 unused */
+  lifetime?: "permanent" | "project" | "session" | "ttl" | null;
+  confidence?: number | null;
+  importance?: number | string | Record<string, unknown> | null;
+  provenance?: string | {
+    kind?: string;
+    ref?: string;
+  } | null;
+  /** P0 is kept unused, P1 for months, P2 for weeks */
+  priority?: "P0" | "P1" | "P2" | null;
+  /** when a plan is due */
+  due?: string | null;
+  /** the project that the memory belongs to */
+  for_project?: string | null;
+  tags?: string[] | null;
+  /** the reason, for the log */
+  why?: string;
+  refs: string[];
+  /** only show what would change */
+  dry_run?: boolean;
+}
+
+/**
+ * What changed about several memories, or with ``dry_run`` would, as one decision; null if nothing differs.
+ * ``unchanged`` are those whose state was so already, ``missing`` the refs that name no memory.
+ */
+export interface StatesReply {
+  dry_run: boolean;
+  decision: Decision | null;
+  changes: StateChanged[];
+  unchanged: string[];
+  missing: string[];
 }
 
 /** A home at a glance. ``bytes`` is by part of the home; ``notes`` say what is degraded, with the fix. */
@@ -3431,6 +3479,13 @@ export interface Routes {
     query: {};
     body: StateBody;
     reply: StateReply;
+  };
+  /** Change the state of up to a hundred memories as one decision, or show what would change */
+  "POST /v1/states": {
+    path: {};
+    query: {};
+    body: StatesBody;
+    reply: StatesReply;
   };
   /** List the decisions on memories, newest first: who, when, why, before and after */
   "GET /v1/decisions": {

@@ -24,7 +24,7 @@ from fusion.doors.http.protocol import LimitedProtocol
 from fusion.doors.http.serve import Server, listen, url_of
 from fusion.errors import BadInput, HomeGone, NotFound
 from fusion.extension import Call, Route, Verb
-from fusion.gateway.decisions import StateRequest
+from fusion.gateway.decisions import StateRequest, StatesRequest
 from fusion.gateway.episodes import EpisodeQuery, EpisodeSearch
 from fusion.gateway.extracting import ExtractRequest
 from fusion.gateway.graph import GraphRequest, MatchRequest, PathRequest
@@ -419,6 +419,9 @@ class FakeFusion:
 
     async def redact_episodes(self, scope: Scope, refs: Sequence[str] = (), *, dry_run: bool = False) -> int:
         return len(refs)
+
+    async def set_states(self, request: StatesRequest, *, may_raise_trust: bool = True, who: str = "owner") -> object:
+        return examples()["set_states"]["reply"]
 
     async def set_state(self, request: StateRequest, *, may_raise_trust: bool = True, who: str = "") -> dict[str, Any]:
         if request.ref != "m1z":

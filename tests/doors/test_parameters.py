@@ -43,6 +43,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "undo": schemas.UndoBody,
     "batches": schemas.BatchesQuery,
     "set_state": schemas.StateBody,
+    "set_states": schemas.StatesBody,
     "prefix": schemas.PrefixBody,
     "decisions": schemas.DecisionsQuery,
     "trust": schemas.Scoped,

@@ -182,6 +182,7 @@ class Tenant:
         for ref in (*self.refs[:1], "mzz"):
             await me.post("/v1/state", {"ref": ref, "confidence": 0.7})
             await me.get("/v1/decisions", ref=ref)
+        await me.post("/v1/states", {"refs": [*self.refs[:3], "mzz"], "importance": 0.6, "dry_run": True})
         await me.get("/v1/decisions")
         await me.post("/v1/decisions/undo", {"decision": "d1"})
         await me.post("/v1/decisions/undo", {"run": "r1"})

@@ -122,6 +122,27 @@ def set_state(
     return Call.post("/v1/state", locals())
 
 
+def set_states(
+    refs: Sequence[str],
+    *,
+    archived: bool | None = None,
+    trust: str | None = None,
+    lifetime: str | None = None,
+    confidence: float | None = None,
+    importance: float | str | None = None,
+    provenance: str | Mapping[str, str] | None = None,
+    priority: str | None = None,
+    due: str | None = None,
+    for_project: str | None = None,
+    tags: Sequence[str] | None = None,
+    why: str = "",
+    dry_run: bool = False,
+    **scope: str | None,
+) -> Call[wire.StatesReply]:
+    """Change the state of several memories of one owner as one decision, or only show what would change."""
+    return Call.post("/v1/states", locals())
+
+
 def trust(ref: str, **scope: str | None) -> Call[wire.TrustReport]:
     """The trust of a memory: where it comes from, each change of it, and its use."""
     return Call.get(f"/v1/trust/{quote(ref, safe='')}", not_none(scope))

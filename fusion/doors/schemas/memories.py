@@ -41,7 +41,7 @@ from fusion.doors.schemas.base import (
 )
 from fusion.doors.validation import MANY, ONE
 from fusion.errors import BadInput
-from fusion.gateway.decisions import StateRequest
+from fusion.gateway.decisions import StateRequest, StatesRequest
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.intake import MAX_TEXT_CHARS, NewMemory
 from fusion.ingest.update import Change
@@ -304,10 +304,9 @@ class UndoBody(Scoped):
     dry_run: bool = Field(default=False, description="only show what would be removed")
 
 
-class StateBody(Scoped):
-    """The memory, and what to change about it; fields that are left out stay as they are."""
+class _StateFields(Scoped):
+    """What to change about a memory; fields that are left out stay as they are."""
 
-    ref: Reference
     archived: bool | None = Field(default=None, description="true hides it from now on; false makes it current again")
     trust: Trust | None = Field(default=None, description="quarantined memories are never answered")
     lifetime: Lifetime | None = Field(default=None, description="ttl ends after 720 hours, session after 24 unused")
@@ -322,10 +321,29 @@ class StateBody(Scoped):
         default="", description="the reason, for the log"
     )
 
-    def request(self, tenant: str) -> StateRequest:
+    def change(self, ref: str, tenant: str) -> StateRequest:
         tags = None if self.tags is None else tuple(self.tags)
         due = None if self.due is None else moment(self.due)
-        return self._as(StateRequest, scope=self.scope(tenant), tags=tags, project=self.for_project, due=due)
+        return self._as(StateRequest, ref=ref, scope=self.scope(tenant), tags=tags, project=self.for_project, due=due)
+
+
+class StateBody(_StateFields):
+    """The memory, and what to change about it; fields that are left out stay as they are."""
+
+    ref: Reference
+
+    def request(self, tenant: str) -> StateRequest:
+        return self.change(self.ref, tenant)
+
+
+class StatesBody(_StateFields):
+    """Several memories of one owner, and what to change about each; fields that are left out stay as they are."""
+
+    refs: Annotated[tuple[Reference, ...], Field(min_length=1, max_length=MAX_BATCH, strict=False)]
+    dry_run: bool = Field(default=False, description="only show what would change")
+
+    def request(self, tenant: str) -> StatesRequest:
+        return StatesRequest(self.refs, self.change(self.refs[0], tenant), self.dry_run)
 
 
 class PlansQuery(Scoped):

@@ -286,6 +286,17 @@ async def looks_at_standing(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.get("/v1/plans", everything="true")
 
 
+@case(("POST", "/v1/states"))
+async def decides_on_several(me: Tenant, other: Tenant, word: str) -> Replies:
+    """The other's memories are missing here, and none of them changes."""
+    refs = [*other.refs, *other.event_ids, "m7zzzzzz"][-100:]
+    for dry_run in (True, False):
+        reply = (await me.post("/v1/states", {"refs": refs, "confidence": 0.5, "dry_run": dry_run})).json()
+        assert (reply["missing"], reply["changes"], reply["decision"]) == ([*dict.fromkeys(refs)], [], None)
+    if me.refs:
+        yield await me.post("/v1/states", {"refs": me.refs[:3], "tags": [me.mark], "dry_run": True})
+
+
 @case(("POST", "/v1/state"), ("GET", "/v1/decisions"), ("POST", "/v1/decisions/undo"))
 async def decides(me: Tenant, other: Tenant, word: str) -> Replies:
     """A memory of the other's has no state here, and a decision of the other's is none."""

@@ -164,6 +164,16 @@ async def set_state(context: Context, body: schemas.StateBody) -> Response:
     return reply(await context.gateway.set_state(change, may_raise_trust=context.is_owner, who=who))
 
 
+@router.post("/v1/states", response_model=wire.StatesReply, responses=problems(507))
+async def set_states(context: Context, body: schemas.StatesBody) -> Response:
+    """Change the state of up to a hundred memories as one decision, or show what would change
+
+    It is undone as a whole. The memories belong to one user. The rules of POST /v1/state hold.
+    """
+    change, who = body.request(context.tenant), context.decider.who
+    return reply(await context.gateway.set_states(change, may_raise_trust=context.is_owner, who=who))
+
+
 @router.get("/v1/decisions", response_model=wire.Decisions, responses=problems(404))
 async def decisions(context: Context, query: Annotated[schemas.DecisionsQuery, InQuery]) -> Response:
     """List the decisions on memories, newest first: who, when, why, before and after"""
