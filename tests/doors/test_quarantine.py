@@ -88,7 +88,6 @@ for one in ("neighbors", "impact"):
     case("POST", f"/v1/graph/{one}", {"entity": "harbour", "depth": 3})
 case("POST", "/v1/graph/path", {"entity": "harbour", "to": "lighthouse"})
 case("POST", "/v1/graph/match", {"idea": "paint the harbour"})
-case("POST", "/v1/states", {"refs": ["{ref}"], "confidence": 0.5, "dry_run": True})
 case("POST", "/v1/graph/overview", NOTHING, {"around": ["harbour"], "depth": 3})
 case("GET", "/v1/graph/pages")
 case("GET", "/v1/cards", {"subject": "harbour"})
