@@ -599,6 +599,7 @@ export interface Document {
   truncated: boolean;
   next_from: number | null;
   sections?: DocumentSection[];
+  versions?: DocumentVersion[];
 }
 
 /** A section of a page: lines ``start`` to ``end`` under these headings, and one sentence about them. */
@@ -608,6 +609,14 @@ export interface DocumentSection {
   end: number;
   summary: string;
   by: "rules" | "model";
+}
+
+/** An earlier version of a file in a git repository: when it was committed, by whom and with what message. */
+export interface DocumentVersion {
+  at: string;
+  by: string;
+  why: string;
+  text: string;
 }
 
 /** An edge between two nodes, by their names; ``refs`` are the first five memories and facts that assert it. */
@@ -3358,6 +3367,8 @@ export interface Routes {
       lines?: number;
       /** list the page's sections, each with a summary by rules, or by the model of [model] */
       summaries?: "rules" | "model" | null;
+      /** earlier versions of its file at most, if the file is in a git repository */
+      versions?: number;
     };
     body: undefined;
     reply: Document;
