@@ -172,7 +172,7 @@ def test_openclaws_model_calls_the_tools(world: World, claw: Gateway, model: Scr
     assert told not in kept(world)
 
 
-@pytest.mark.feature("OpenClaw's memory_search and memory_get reach our memories, from the slot and beside its own")
+@pytest.mark.feature("OpenClaw's memory_search and memory_get reach our memories, from the slot or by corpus all")
 def test_openclaws_memory_search_reaches_ours(claw: Gateway, model: ScriptedModel, plugin: str) -> None:
     """In a group those of the group alone; the prompt says how to ask."""
     corpus = {"corpus": "all"} if plugin == COMPANION else {}
