@@ -22,6 +22,7 @@ from fusion.trust import allow
 from tests.browser import chromium, needs_chromium
 from tests.doors.fakes import SMALL, server_stopped
 from tests.doors.inspector.sample import ASKED, VIEWS, sample_home
+from tests.doors.inspector.screenshots import FOLDER, pictures
 
 pytestmark = [pytest.mark.browser, needs_chromium, pytest.mark.timeout(600)]
 PATIENT_MS = 30_000
@@ -201,10 +202,10 @@ def test_live_shows_a_question_of_an_agent(inspector: Inspector) -> None:
 @pytest.mark.feature("the inspector lists all memories by filters that its address has, and shows one whole")
 def test_memories_are_filtered_and_shown_whole(inspector: Inspector) -> None:
     page = inspector.show("memories")
-    page.get_by_label("Words").fill("marzipan")
+    page.get_by_label("Words").fill("not like marzipan")
     rows = page.get_by_role("list", name="Memories").get_by_role("listitem")
     expect(rows).to_have_count(1)
-    assert "q=marzipan" in page.url
+    assert "q=not+like+marzipan" in page.url
     rows.get_by_role("link").click()
     detail = page.locator("section.detail")
     expect(detail).to_contain_text("Berit does not like marzipan")
@@ -248,7 +249,7 @@ HOSTILE = {
     "html": "<img src=x onerror=alert(1)><script>alert(2)</script><a href='javascript:alert(3)'>zqx</a> <b>zqx</b>",
     "ansi": "zqx \u001b[31mred\u001b[0m \u0007 \u009b2J",
     "bidi": "zqx \u202egnirts desrever\u202c \u2066isolate\u2069 \u200binvisible",
-    "wide": "zqx " + "W" * 100_000,
+    "wide": "zqx " + "W" * 99_000,
     "template": "zqx ${alert(1)} {{constructor.constructor('alert(1)')()}} </textarea></script>",
 }
 
@@ -332,7 +333,7 @@ def test_used_link_and_ended_session_say_what_to_do(browser: Browser, home: Path
 
 
 def test_keyboard_reaches_a_memory(inspector: Inspector) -> None:
-    page = inspector.show("memories", q="marzipan")
+    page = inspector.show("memories", q="not like marzipan")
     page.get_by_role("list", name="Memories").get_by_role("link").focus()
     page.keyboard.press("Enter")
     expect(page.locator("section.detail")).to_contain_text("marzipan")
@@ -357,7 +358,16 @@ def test_jobs_run_and_conflicts_are_decided(inspector: Inspector) -> None:
 
 
 def test_graph_shows_what_stands_around_an_entity(inspector: Inspector) -> None:
-    page = inspector.show("graph", entity="Postgres", show="list")
+    page = inspector.show("graph", entity="Postgres", to="Berit", show="list")
     expect(page.get_by_role("table")).to_contain_text("SQLite")
+    expect(page.get_by_text("Postgres ← links to ← Roadmap → links to → Berit")).to_be_visible()
     page.get_by_role("tab", name="As a picture").click()
     expect(page.locator("canvas")).to_be_visible()
+
+
+@pytest.mark.feature("each picture of docs/inspector.md is taken of the sample, and shown there")
+def test_pictures_of_the_page_can_be_taken(browser: Browser, home: Path) -> None:
+    taken = dict(pictures(browser, home))
+    shown = set(re.findall(r"\(inspector/([\w-]+)\.jpg\)", (FOLDER.parent / "inspector.md").read_text(encoding="utf-8")))
+    assert shown == set(taken) == {file.stem for file in FOLDER.iterdir()}
+    assert all(len(picture) > 10_000 for picture in taken.values())

@@ -49,7 +49,7 @@ export function useReplay(recording, changes) {
     const abort = new AbortController();
     const timer = setTimeout(async () => {
       try {
-        const replayed = await post("/v1/replay", { receipt_id: recording, ...changes }, { signal: abort.signal });
+        const replayed = await post("/v1/replay", { recording, ...changes }, { signal: abort.signal });
         setState({ replayed, error: null });
       } catch (error) {
         if (!abort.signal.aborted) setState((now) => ({ ...now, error }));

@@ -11,6 +11,9 @@ export function visible(text) {
 
 const code = (sign) => `⟨U+${sign.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
 
+/** A name of the server's as words: adds_too_little is "adds too little". */
+export const words = (name) => visible(name).replaceAll("_", " ");
+
 /** The beginning of a text, as one line. */
 export function opening(text, chars = 160) {
   const line = visible(String(text ?? "").slice(0, chars * 2)).replace(/\s+/g, " ").trim();

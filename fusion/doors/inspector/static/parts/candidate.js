@@ -1,9 +1,12 @@
 // One candidate of an answer: what it says, who found it, and the parts of its score.
 import { html, useState } from "../lib/html.js";
 import { href } from "../lib/route.js";
-import { score, visible } from "../lib/text.js";
+import { score, visible, words } from "../lib/text.js";
 import { S } from "../strings.js";
 import { Chip, Said, When } from "./basics.js";
+
+/** characters from which a text is cut until somebody opens it */
+const LONG = 300;
 
 /** The weighted signals of a candidate, the largest part first: [{name, value, weight, part}], parts add up to 1. */
 export function parts(signals, weights) {
@@ -23,11 +26,11 @@ export function Candidate({ candidate, member, weights, colourOf, find, vote, on
   return html`<article class="candidate ${isIn ? "" : "out"}">
     <div class="row">
       <a class="ref" href=${href("memories", { ref: candidate.ref, ...scope })}>${visible(candidate.ref)}</a>
-      <${Chip} tone=${isIn ? "good" : ""}>${visible(candidate.decision)}<//>
+      <${Chip} tone=${isIn ? "good" : ""}>${words(candidate.decision)}<//>
       ${(candidate.source_hits ?? []).map((hit) => html`<span key=${hit.backend + hit.native_id} class="row small muted" title=${S.ask.rank(hit.backend, hit.rank)}><span class="dot ${colourOf(hit.backend)}"></span>${visible(hit.backend)} #${hit.rank}</span>`)}
       <span class="push small mono">${score(candidate.local ?? candidate.rrf)}</span>
     </div>
-    ${text ? html`<div class=${open ? "" : "cut"}><${Said} text=${text} find=${find} limit=${1200} /></div>` : html`<p class="muted small">${S.ask.textGone}</p>`}
+    ${text ? html`<div class=${open || text.length < LONG ? "" : "cut"}><${Said} text=${text} find=${find} limit=${1200} /></div>` : html`<p class="muted small">${S.ask.textGone}</p>`}
     <p class="small"><strong>${isIn ? S.ask.whyIn : S.ask.whyOut}:</strong> <span class="said">${visible(candidate.reason)}</span>${candidate.probability != null && html`, ${S.ask.probability(score(candidate.probability))}`}${candidate.judge != null && html`, ${S.ask.judge(candidate.judge)}`}</p>
     <${ScoreBar} signals=${candidate.signals ?? {}} weights=${weights} />
     <div class="row">

@@ -2,7 +2,7 @@
 import { post } from "../lib/api.js";
 import { html } from "../lib/html.js";
 import { href } from "../lib/route.js";
-import { visible } from "../lib/text.js";
+import { opening, visible } from "../lib/text.js";
 import { S } from "../strings.js";
 import { Chip, When, say } from "./basics.js";
 
@@ -17,7 +17,7 @@ export async function undoDecision(id, done) {
   }
 }
 
-const shown = (value) => visible(value === null || value === undefined ? "–" : typeof value === "object" ? JSON.stringify(value) : value);
+const shown = (value) => (value === null || value === undefined ? "–" : opening(typeof value === "object" ? JSON.stringify(value) : value, 24));
 
 export function Decision({ one, user, onUndone }) {
   return html`<li class="stack">

@@ -3,7 +3,7 @@
 import { get } from "../lib/api.js";
 import { html, useState } from "../lib/html.js";
 import { href } from "../lib/route.js";
-import { opening, visible } from "../lib/text.js";
+import { opening, visible, words } from "../lib/text.js";
 import { S } from "../strings.js";
 import { Chip, Fault } from "./basics.js";
 
@@ -48,7 +48,7 @@ function Found({ found }) {
   if (found.error) return html`<${Fault} error=${found.error} />`;
   if (found.inside) return html`<div class="notice good">${S.ask.missingIn(found.inside.ref)}</div>`;
   if (found.outside) {
-    return html`<div class="notice warn"><div class="stack"><span>${S.ask.missingOut(found.outside.ref)} <${Chip} tone="warn">${visible(found.outside.decision)}<//> ${visible(found.outside.reason)}</span><span class="small">${opening(found.outside.text, 240)}</span></div></div>`;
+    return html`<div class="notice warn"><div class="stack"><span>${S.ask.missingOut(found.outside.ref)} <${Chip} tone="warn">${words(found.outside.decision)}<//> ${visible(found.outside.reason)}</span><span class="small">${opening(found.outside.text, 240)}</span></div></div>`;
   }
   if (found.nowhere) return html`<div class="notice bad">${S.ask.missingNowhere}</div>`;
   return html`<div class="notice warn"><div class="stack"><span>${S.ask.missingStored}</span>

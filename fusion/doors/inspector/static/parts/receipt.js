@@ -2,7 +2,7 @@
 import { get, useLoad } from "../lib/api.js";
 import { html, useState } from "../lib/html.js";
 import { href } from "../lib/route.js";
-import { ms, number, score, visible } from "../lib/text.js";
+import { ms, number, score, visible, words } from "../lib/text.js";
 import { S } from "../strings.js";
 import { Chip, CopyCalls, Fault, Loading, Tabs, When, command, curl } from "./basics.js";
 
@@ -25,7 +25,7 @@ export function Receipt({ id, user, colourOf, onClose }) {
       <${CopyCalls} cli=${command("receipt", id)} http=${curl("GET", `/v1/receipts/${id}`)} />
       <${Tabs} label=${S.live.detail} chosen=${show} onChoose=${setShow} tabs=${[["in", S.ask.in(isIn.length)], ["out", S.ask.out(isOut.length)]]} />
       <ul class="history">${(show === "in" ? isIn : isOut).slice(0, 200).map((one) => html`<li key=${one.ref} class="stack">
-        <span class="row"><a class="mono" href=${href("memories", { ref: one.ref, user })}>${visible(one.ref)}</a><${Chip} tone=${one.decision === "packed" ? "good" : ""}>${visible(one.decision)}<//><span class="mono small push">${score(one.local ?? one.rrf)}</span></span>
+        <span class="row"><a class="mono" href=${href("memories", { ref: one.ref, user })}>${visible(one.ref)}</a><${Chip} tone=${one.decision === "packed" ? "good" : ""}>${words(one.decision)}<//><span class="mono small push">${score(one.local ?? one.rrf)}</span></span>
         <span class="small">${visible(one.reason)}</span>
         <span class="row small muted">${one.source_hits.map((hit) => html`<span key=${hit.backend} class="row"><span class="dot ${colourOf[hit.backend] ?? ""}"></span>#${number(hit.rank)}</span>`)}</span>
       </li>`)}</ul>

@@ -6,12 +6,12 @@ import { Missing } from "../parts/missing.js";
 import { Knobs } from "../parts/knobs.js";
 import { get, post, useLoad } from "../lib/api.js";
 import { useAsking, useReplay } from "../lib/asking.js";
-import { colours, scopeOf } from "../lib/home.js";
+import { EVERYBODY, colours, scopeOf } from "../lib/home.js";
 import { html, useEffect, useMemo, useState } from "../lib/html.js";
 import { downloadQuestions, questions, saveQuestion } from "../lib/questions.js";
 import { change } from "../lib/route.js";
 import { useStore } from "../lib/store.js";
-import { ms, number, visible } from "../lib/text.js";
+import { ms, number, visible, words } from "../lib/text.js";
 import { S } from "../strings.js";
 
 export function Ask({ route, status }) {
@@ -22,10 +22,12 @@ export function Ask({ route, status }) {
   const { value: recipes } = useLoad((signal) => get("/v1/recipes", {}, { signal }), []);
   const asking = useAsking();
   const [knobs, setKnobs] = useState({});
+  const [votes, setVotes] = useState({});
   const { replayed, error: replayError } = useReplay(asking.recording, knobs);
 
   useEffect(() => {
     setKnobs({});
+    setVotes({});
     if (q) asking.ask(question());
   }, [q, recipe, backends, user]);
 
@@ -38,6 +40,12 @@ export function Ask({ route, status }) {
     const wanted = new FormData(event.target).get("q").trim();
     if (wanted === q) asking.ask(question());
     else change({ q: wanted, show: "" });
+  }
+
+  function save() {
+    const useful = Object.keys(votes).filter((ref) => votes[ref] === "useful");
+    saveQuestion({ query: q, ...(user && user !== EVERYBODY && { user_id: user }), ...(useful.length && { expected: { refs: useful } }) });
+    say(S.ask.saved);
   }
 
   const shown = replayed ?? asking;
@@ -61,7 +69,7 @@ export function Ask({ route, status }) {
         ${names.map((name) => html`<button key=${name} type="button" aria-pressed=${!chosen.length || chosen.includes(name)} onClick=${() => change({ backends: toggled(names, chosen, name) })}><span class="row"><span class="dot ${colourOf[name]}"></span>${visible(name)}</span></button>`)}
       </span>
       ${q && html`<span class="push row">
-        <button class="plain" onClick=${() => { saveQuestion({ query: q, ...(user && user !== "*" && { user_id: user }) }); say(S.ask.saved); }}>${S.ask.saveQuestion}</button>
+        <button class="plain" onClick=${save}>${S.ask.saveQuestion}</button>
         <${CopyCalls} cli=${command("fuse", q, ...(recipe ? ["--recipe", recipe] : []), ...chosen.flatMap((name) => ["--backend", name]), "-v")} http=${curl("POST", "/v1/fuse", question())} />
       </span>`}
     </div>
@@ -71,7 +79,7 @@ export function Ask({ route, status }) {
       <${Knobs} values=${values} changes=${knobs} onChange=${setKnobs} took=${replayed?.answer?.took_ms} error=${replayError} />
       <div class="columns">
         <${Block} answer=${shown.answer} most=${most} />
-        <${Candidates} answer=${shown.answer} candidates=${shown.candidates} weights=${weightsOf(values, knobs)} colourOf=${colourOf} show=${show} query=${q} user=${user} />
+        <${Candidates} answer=${shown.answer} candidates=${shown.candidates} weights=${weightsOf(values, knobs)} colourOf=${colourOf} show=${show} query=${q} user=${user} votes=${votes} setVotes=${setVotes} />
       </div>
       <${Missing} answer=${asking.answer} candidates=${asking.candidates} scope=${scopeOf(user)} />
       <${Compared} question=${{ query: q, ...scopeOf(user) }} recipe=${recipe || recipes?.default || "default"} recipes=${recipes?.recipes ?? []} other=${other} />`}
@@ -121,8 +129,7 @@ function Block({ answer, most }) {
   </section>`;
 }
 
-function Candidates({ answer, candidates, weights, colourOf, show, query, user }) {
-  const [votes, setVotes] = useState({});
+function Candidates({ answer, candidates, weights, colourOf, show, query, user, votes, setVotes }) {
   const members = useMemo(() => new Map(answer.memories.flatMap((excerpt) => excerpt.members.map((member) => [member.ref, member]))), [answer]);
   const isIn = candidates.filter((one) => one.decision === "packed");
   const isOut = candidates.filter((one) => one.decision !== "packed");
@@ -132,7 +139,7 @@ function Candidates({ answer, candidates, weights, colourOf, show, query, user }
     setVotes(next);
     const of = (wanted) => Object.keys(next).filter((one) => next[one] === wanted);
     try {
-      await post("/v1/feedback", { receipt_id: answer.receipt_id, useful: of("useful"), useless: of("useless"), ...(user && user !== "*" && { user_id: user }) });
+      await post("/v1/feedback", { receipt_id: answer.receipt_id, useful: of("useful"), useless: of("useless"), ...(user && user !== EVERYBODY && { user_id: user }) });
       say(S.ask.voted);
     } catch (error) {
       setVotes(votes);
@@ -157,7 +164,7 @@ function ByBackend({ candidates, answer, colourOf }) {
       .sort((a, b) => a.hit.rank - b.hit.rank);
     return html`<section key=${backend.name} class="stack">
       <h3 class="row"><span class="dot ${colourOf[backend.name] ?? ""}"></span>${visible(backend.name)} <span class="small muted">${S.ask.hits(found.length)}, ${ms(backend.took_ms)}</span></h3>
-      <ol class="history small">${found.slice(0, 12).map(({ one, hit }) => html`<li key=${hit.native_id}><span class="row"><span class="mono">#${hit.rank}</span><span class="mono">${visible(one.ref)}</span><${Chip} tone=${one.decision === "packed" ? "good" : ""}>${visible(one.decision)}<//><span class="muted">${visible(hit.reason ?? "")}</span></span></li>`)}</ol>
+      <ol class="history small">${found.slice(0, 12).map(({ one, hit }) => html`<li key=${hit.native_id}><span class="row"><span class="mono">#${hit.rank}</span><span class="mono">${visible(one.ref)}</span><${Chip} tone=${one.decision === "packed" ? "good" : ""}>${words(one.decision)}<//><span class="muted">${visible(hit.reason ?? "")}</span></span></li>`)}</ol>
     </section>`;
   })}`;
 }

@@ -15,9 +15,9 @@ export function Graph({ route }) {
   const { entity = "", to = "", depth = "2", at = "", show = "picture", user } = route.params;
   const body = { limit: MOST_NODES, ...(entity && { around: [entity], depth: Number(depth) }), ...(at && { at }), ...scopeOf(user) };
   const { value, error, loading } = useLoad((signal) => post("/v1/graph/overview", body, { signal }), [JSON.stringify(body)]);
-  const way = useLoad((signal) => (entity && to ? post("/v1/graph/path", { source: entity, target: to, ...scopeOf(user) }, { signal }) : Promise.resolve(null)), [entity, to, user]);
+  const way = useLoad((signal) => (entity && to ? post("/v1/graph/path", { entity, to, ...scopeOf(user) }, { signal }) : Promise.resolve(null)), [entity, to, user]);
   const names = useMemo(() => (value?.nodes ?? []).slice(0, 500).map((node) => node.name), [value]);
-  const onWay = useMemo(() => new Set((way.value?.edges ?? way.value?.path?.edges ?? []).flatMap((edge) => [edge.subject, edge.object])), [way.value]);
+  const onWay = useMemo(() => new Set((way.value?.way?.edges ?? []).flatMap((edge) => [edge.subject, edge.object])), [way.value]);
 
   function submit(event) {
     event.preventDefault();
@@ -27,8 +27,8 @@ export function Graph({ route }) {
 
   return html`
     <div class="head"><h1>${S.graph.title}</h1><p class="lead">${S.graph.lead}</p>
-      <span class="push"><${CopyCalls} cli=${entity ? command("graph", "neighbors", entity) : null} http=${curl("POST", "/v1/graph/overview", body)} /></span></div>
-    <form class="panel" onSubmit=${submit}><div class="body row" key=${entity + to + at}>
+      <span class="push"><${CopyCalls} cli=${entity ? command("mem", "graph", "neighbors", entity) : null} http=${curl("POST", "/v1/graph/overview", body)} /></span></div>
+    <form class="panel" onSubmit=${submit}><div class="body"><div class="row" key=${entity + to + at}>
       <label class="field grow">${S.graph.entity}<input name="entity" list="entities" defaultValue=${entity} /></label>
       <label class="field">${S.graph.depth}<input name="depth" type="number" min="1" max="4" defaultValue=${depth} /></label>
       <label class="field grow">${S.graph.path}<input name="to" list="entities" defaultValue=${to} /></label>
@@ -36,9 +36,9 @@ export function Graph({ route }) {
       <datalist id="entities">${names.map((name) => html`<option key=${name} value=${name}></option>`)}</datalist>
       <button class="first">${S.graph.show}</button>
       <button type="button" onClick=${() => change({ entity: "", to: "", at: "" })}>${S.graph.whole}</button>
-    </div></form>
+    </div></div></form>
     <${Fault} error=${error ?? way.error} />
-    ${way.value && html`<div class="notice said">${visible(way.value.path?.path ?? way.value.path ?? S.graph.noPath(entity, to))}</div>`}
+    ${way.value && html`<div class="notice said">${visible(way.value.way?.path ?? S.graph.noPath(entity, to))}</div>`}
     ${loading && !value ? html`<${Loading} />` : value && !value.nodes.length ? html`<${Empty} title=${S.graph.none}><p>${S.graph.noneLead}</p><//>` : value && html`
       <section class="panel">
         <header><${Tabs} label=${S.graph.title} chosen=${show} onChoose=${(name) => change({ show: name }, { replace: true })} tabs=${[["picture", S.graph.picture], ["list", S.graph.list]]} /><span class="push small muted">${S.graph.size(value.nodes.length, value.edges.length)}</span></header>

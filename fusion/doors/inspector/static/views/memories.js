@@ -12,7 +12,7 @@ import { S } from "../strings.js";
 
 const KINDS = ["rule", "procedure", "fact", "episode", "preference", "decision", "plan", "note", "turn"];
 const TRUSTS = ["trusted", "unknown", "untrusted", "quarantined"];
-const STATES = ["current", "archived", "superseded", "expired", "all"];
+const STATES = ["current", "archived", "superseded", "retired", "expired", "decayed", "lost", "merged", "quarantined", "all"];
 const PAGE = 100;
 const TYPING_MS = 200;
 
@@ -34,7 +34,7 @@ export function Memories({ route, status }) {
 
   return html`
     <div class="head"><h1>${S.memories.title}</h1><p class="lead">${S.memories.lead}</p>
-      <span class="push"><${CopyCalls} cli=${command("list", ...(filters.source ? ["--source", filters.source] : []))} http=${curl("GET", `/v1/memories?${new URLSearchParams(Object.entries(named(filters)))}`)} /></span></div>
+      <span class="push"><${CopyCalls} cli=${command("memories", ...(filters.source ? ["--source", filters.source] : []))} http=${curl("GET", `/v1/memories?${new URLSearchParams(Object.entries(named(filters)))}`)} /></span></div>
     <section class="panel"><div class="body"><${Filters} filters=${filters} backends=${backends} /></div></section>
     <div class="row">
       <span class="muted small" role="status">${S.memories.count(list.items.length, list.more)}</span>
@@ -74,7 +74,7 @@ function Filters({ filters, backends }) {
     ${select("trust", S.memories.trust, TRUSTS)}
     ${select("state", S.memories.state, STATES)}
     ${select("backend", S.memories.backend, backends)}
-    <label class="field">${S.memories.order}<select value=${filters.order ?? ""} onChange=${set("order")}><option value="">${S.memories.orders.newest}</option>${Object.entries(S.memories.orders).slice(1).map(([name, text]) => html`<option key=${name} value=${name}>${text}</option>`)}</select></label>
+    <label class="field">${S.memories.order}<select value=${filters.order ?? ""} onChange=${set("order")}>${Object.entries(S.memories.orders).map(([name, text]) => html`<option key=${name} value=${name === "recorded" ? "" : name}>${text}</option>`)}</select></label>
     <details class="grow"><summary class="small muted">${S.more}</summary><div class="row">
       <label class="field">${S.memories.source}<input value=${filters.source ?? ""} onChange=${set("source")} /></label>
       <label class="field">${S.memories.session}<input value=${filters.session ?? ""} onChange=${set("session")} /></label>
@@ -94,7 +94,7 @@ function Row({ one, place, params, open, isChosen, onChoose }) {
       <span class="line">${opening(one.text, 220)}</span>
       <span class="under small muted"><span class="mono">${visible(one.ref)}</span><span>${visible(one.kind)}</span><${When} at=${one.at ?? one.recorded_at} />
         ${one.trust !== "unknown" && html`<${Chip} tone=${one.trust === "trusted" ? "good" : "warn"}>${visible(one.trust)}<//>`}
-        ${one.state && one.state !== "current" && html`<${Chip} tone="warn">${visible(typeof one.state === "string" ? one.state : "")}<//>`}
+        ${one.status && one.status !== "current" && html`<${Chip} tone="warn">${visible(one.status)}<//>`}
         <span class="line">${visible(one.document ?? one.source ?? "")}</span></span>
     </a>
   </div>`;

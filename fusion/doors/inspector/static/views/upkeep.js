@@ -5,7 +5,7 @@ import { get, post, useLoad } from "../lib/api.js";
 import { scopeOf } from "../lib/home.js";
 import { html, useState } from "../lib/html.js";
 import { href } from "../lib/route.js";
-import { ms, visible } from "../lib/text.js";
+import { visible, words } from "../lib/text.js";
 import { S } from "../strings.js";
 
 export function Upkeep({ route, status }) {
@@ -29,7 +29,7 @@ function Triage({ user }) {
   const { value, error, reload } = useLoad((signal) => get("/v1/triage", scopeOf(user), { signal }), [user]);
   async function decide(item, choice) {
     try {
-      const done = await post("/v1/triage", { id: item.id, choice: choice.name, ...scopeOf(user) });
+      const done = await post("/v1/triage", { item: item.id, choice: choice.name, ...scopeOf(user) });
       say(S.upkeep.decided, { undo: done.decision && (() => undoDecision(done.decision, reload)) });
       reload();
     } catch (failed) {
@@ -41,7 +41,7 @@ function Triage({ user }) {
     ${!value && !error && html`<${Loading} />`}
     ${value && !value.items.length && html`<${Empty} title=${S.upkeep.nothing}><p>${S.upkeep.nothingLead}</p><//>`}
     ${value?.items.map((item) => html`<article key=${item.id} class="candidate">
-      <div class="row"><${Chip} tone=${item.urgency >= 60 ? "bad" : "warn"}>${visible(item.kind)}<//><span class="small muted" title=${S.upkeep.urgency(item.urgency)}>${visible(item.why)}</span></div>
+      <div class="row"><${Chip} tone=${item.urgency >= 60 ? "bad" : "warn"}>${words(item.kind)}<//><span class="small muted" title=${S.upkeep.urgency(item.urgency)}>${visible(item.why)}</span></div>
       ${(item.sides?.length ? item.sides : [{ ref: item.id, text: item.text, at: item.at }]).map((side) => html`<div key=${side.ref}><span class="row small"><a class="mono" href=${href("memories", { ref: side.ref, user })}>${visible(side.ref)}</a><${When} at=${side.at} /></span><${Said} text=${side.text} limit=${400} /></div>`)}
       <div class="row">${item.choices.map((choice) => html`<button key=${choice.name} title=${visible(choice.does)} onClick=${() => decide(item, choice)}>${visible(choice.name)}</button>`)}</div>
     </article>`)}
