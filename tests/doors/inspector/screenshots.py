@@ -1,7 +1,8 @@
-"""The pictures of docs/inspector.md, taken in Chromium of the sample: ``python -m tests.doors.inspector.screenshots``."""
+"""The pictures of docs/inspector.md, of the sample in Chromium: ``python -m tests.doors.inspector.screenshots``."""
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,7 +64,7 @@ def main() -> None:
         with server_stopped(home):
             for name, picture in pictures(browser, home):
                 (FOLDER / f"{name}.jpg").write_bytes(picture)
-                print(f"docs/inspector/{name}.jpg: {len(picture) / 1000:.0f} kB")
+                sys.stdout.write(f"docs/inspector/{name}.jpg: {len(picture) / 1000:.0f} kB\n")
 
 
 if __name__ == "__main__":

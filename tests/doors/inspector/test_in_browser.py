@@ -245,6 +245,24 @@ def test_archive_can_be_undone_and_forget_previews(inspector: Inspector) -> None
     assert "blue ladder" not in inspector.memory.fuse("who has the blue ladder?")["block"]
 
 
+def test_bulk_action_previews_and_is_undone_as_one(inspector: Inspector) -> None:
+    refs = [stored(inspector, f"The zither number {n} is in the loft.") for n in range(3)]
+    page = inspector.show("memories", q="zither")
+    boxes = page.get_by_label("Choose for a bulk action")
+    expect(boxes).to_have_count(len(refs))
+    for n in range(len(refs)):
+        boxes.nth(n).check()
+    page.get_by_role("button", name="Archive …").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("3 memories would change")
+    assert all(not inspector.memory.memory(ref)["state"] for ref in refs)
+    dialog.get_by_role("button", name="Archive").click()
+    expect(dialog).to_have_count(0)
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("Taken back.")).to_be_visible()
+    assert all(not inspector.memory.memory(ref)["state"].get("archived") for ref in refs)
+
+
 HOSTILE = {
     "html": "<img src=x onerror=alert(1)><script>alert(2)</script><a href='javascript:alert(3)'>zqx</a> <b>zqx</b>",
     "ansi": "zqx \u001b[31mred\u001b[0m \u0007 \u009b2J",
@@ -368,6 +386,7 @@ def test_graph_shows_what_stands_around_an_entity(inspector: Inspector) -> None:
 @pytest.mark.feature("each picture of docs/inspector.md is taken of the sample, and shown there")
 def test_pictures_of_the_page_can_be_taken(browser: Browser, home: Path) -> None:
     taken = dict(pictures(browser, home))
-    shown = set(re.findall(r"\(inspector/([\w-]+)\.jpg\)", (FOLDER.parent / "inspector.md").read_text(encoding="utf-8")))
+    page = (FOLDER.parent / "inspector.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"\(inspector/([\w-]+)\.jpg\)", page))
     assert shown == set(taken) == {file.stem for file in FOLDER.iterdir()}
     assert all(len(picture) > 10_000 for picture in taken.values())

@@ -164,6 +164,7 @@ export const S = {
     forgetMany: (count) => `Forget ${counted(count, "memory", "memories")}?`,
     forgotten: (count) => `Forgotten: ${number(count)}.`,
     wouldForget: (count) => counted(count, "memory would be forgotten", "memories would be forgotten"),
+    wouldChange: (count, unchanged) => `${counted(count, "memory would change", "memories would change")}${unchanged ? `, ${number(unchanged)} would not` : ""}`,
     archive: "Archive",
     revive: "Revive",
     archived: "Archived: no answer has it any more.",
