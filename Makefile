@@ -25,7 +25,7 @@ help:
 	@echo "make test-neo4j  tests with a real Neo4j, which Maven downloads"
 	@echo "make test-cognee tests with a real Cognee, in its own environment"
 	@echo "make test-frameworks  tests with real frameworks of agents, in their own environments"
-	@echo "make test-hosts  tests with real Claude Code, Codex, Gemini CLI, opencode, MCP Inspector and OpenClaw, which npm downloads"
+	@echo "make test-hosts  tests with real Claude Code, Codex, Gemini CLI, opencode, MCP Inspector, OpenClaw and QMD, which npm downloads"
 	@echo "make browser     install Debian's Chromium for the tests in a browser, if you are root and have apt-get"
 	@echo "make test-browser  tests of the inspector in that Chromium"
 	@echo "make features    rewrite tests/FEATURES.md from the markers on the tests"
@@ -180,11 +180,23 @@ $(OPENCLAW)/installed: | $(STAMP)
 	@npm ci --prefix $(OPENCLAW) --ignore-scripts --no-audit --no-fund --loglevel error
 	@touch $@
 
-hosts: $(HOSTS)/installed $(OPENCLAW)/installed
+# QMD, 0.2 GB: without its optional packages, which are programs that run models on graphics cards. It runs on the Node
+# that comes with OpenClaw if the user's own is older than 22.
+QMD := .cache/qmd/$(firstword $(shell cksum < tests/hosts/qmd/package-lock.json))
+
+$(QMD)/installed: | $(STAMP)
+	@echo "Setting up $(QMD), once …" >&2
+	@rm -rf .cache/qmd
+	@mkdir -p $(QMD)
+	@cp tests/hosts/qmd/package.json tests/hosts/qmd/package-lock.json $(QMD)
+	@npm ci --prefix $(QMD) --ignore-scripts --omit=optional --no-audit --no-fund --loglevel error
+	@touch $@
+
+hosts: $(HOSTS)/installed $(OPENCLAW)/installed $(QMD)/installed
 
 test-hosts: $(STAMP) hosts
 	HOSTS="$(CURDIR)/$(HOSTS)/node_modules/.bin" OPENCLAW="$(CURDIR)/$(OPENCLAW)/node_modules/.bin" \
-	    $(BIN)/python -m pytest -m hosts $(or $(ARGS),tests/hosts)
+	    QMD="$(CURDIR)/$(QMD)/node_modules/.bin" $(BIN)/python -m pytest -m hosts $(or $(ARGS),tests/hosts)
 
 browser:
 	@if command -v chromium >/dev/null; then exit 0; \

@@ -183,9 +183,11 @@ def inspector(world: World, *words: str) -> subprocess.CompletedProcess[str]:
     return run_inspector(world, str(world.command), "mcp", "--home", str(world.home), *words)
 
 
-def run_inspector(world: World, *words: str) -> subprocess.CompletedProcess[str]:
-    """The command line of MCP Inspector with any words."""
-    return _run(world, ["mcp-inspector", "--cli", *words], world.environment())
+def run_inspector(
+    world: World, *words: str, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The command line of MCP Inspector with any words, by default in the environment of the world's user."""
+    return _run(world, ["mcp-inspector", "--cli", *words], environment or world.environment())
 
 
 HOSTS: Mapping[str, Runner] = {
