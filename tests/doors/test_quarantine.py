@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from fusion.contract import ROLES, Role
 from fusion.doors.http.app import create_app
+from fusion.doors.http.mem0 import REFUSED
 from fusion.doors.roles import OPERATOR, PROPOSER, READER, WRITER, allows, role_of
 from fusion.gateway.gateway import Gateway
 from tests.doors.contract import Checked
@@ -176,11 +177,18 @@ for one in ("/memories/{id}", "/v1/memories/{id}/"):
     case("PUT", at, {"text": "The harbour has one more crane."}, at=at.replace("{id}", "{near}"))
 for one in ("/memories/{id}/history", "/v1/memories/{id}/history/"):
     case("GET", f"/mem0{one}", at=f"/mem0{one.replace('{id}', '{ref}')}")
+case("PUT", "/mem0/v1/batch/", {"memories": [{"memory_id": "{near}", "text": "The harbour has two more cranes."}]})
+case("POST", "/mem0/v1/feedback/", {"memory_id": "{ref}", "feedback": "POSITIVE"})
+case("GET", "/mem0/v1/entities/")
+case("DELETE", "/mem0/v2/entities/{kind}/{id}/", at="/mem0/v2/entities/user/nobody/")
+for method, one in ((m, p) for m, p in REFUSED if "export" not in p):
+    case(method, f"/mem0{one}", at=f"/mem0{one.format(org='o', id='{ref}')}")
 case("PUT", "/v1/items/{namespace}/{key:path}", {"value": {"colour": "blue"}}, at="/v1/items/docs/other")
 case("DELETE", "/v1/items/{namespace}/{key:path}", at="/v1/items/docs/harbour")
 case("PATCH", "/v1/memories/{ref:path}", {"kind": "note"}, at="/v1/memories/{near}")
 for one in ("/memories/{id}", "/v1/memories/{id}/"):
     case("DELETE", f"/mem0{one}", at=f"/mem0{one.replace('{id}', '{ref}')}")
+case("DELETE", "/mem0/v1/batch/", {"memories": "{ref}"})
 case("DELETE", "/v1/memories/{ref:path}", at="/v1/memories/{ref}")
 
 DROP_INS: tuple[Asked, ...] = (

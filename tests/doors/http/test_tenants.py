@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from starlette.routing import Route
 
 from fusion.doors.http.app import create_app
+from fusion.doors.http.mem0 import REFUSED
 from fusion.gateway.gateway import Gateway
 from fusion.home import tenant_folder
 from fusion.journal import Journal
@@ -645,6 +646,34 @@ async def is_a_client_of_mem0(me: Tenant, other: Tenant, word: str) -> Replies:
             for reply in replies:
                 assert reply.status_code == 404 or ref in me.refs
                 yield reply
+
+
+@case(
+    *((method, f"{MEM0}/v1/batch/") for method in ("PUT", "DELETE")),
+    ("POST", f"{MEM0}/v1/feedback/"),
+    ("GET", f"{MEM0}/v1/entities/"),
+    ("DELETE", f"{MEM0}/v2/entities/{{kind}}/{{id}}/"),
+    *((method, f"{MEM0}{path}") for method, path in REFUSED),
+)
+async def is_a_client_of_mem0s_platform(me: Tenant, other: Tenant, word: str) -> Replies:
+    """The entities are those of the tenant, and a batch with a memory of the other tenant changes nothing."""
+    yield await me.get(f"{MEM0}/v1/entities/")
+    yield await me.http.delete(f"{MEM0}/v2/entities/user/nobody of {me.mark}/")
+    for ref in (*other.refs[:1], "m7zzzzzz"):
+        batch = {"memories": [{"memory_id": ref, "text": f"{me.mark} of {me.example} about {word}"}]}
+        verdict = {"memory_id": ref, "feedback": "POSITIVE"}
+        replies = (
+            await me.http.put(f"{MEM0}/v1/batch/", json=batch),
+            await me.http.request("DELETE", f"{MEM0}/v1/batch/", json=batch),
+            await me.post(f"{MEM0}/v1/feedback/", verdict),
+        )
+        for reply in replies:
+            assert reply.status_code >= 400 or ref in me.refs
+            yield reply
+    for method, path in REFUSED:
+        reply = await me.http.request(method, f"{MEM0}{path.format(org='o', id=word)}", json={})
+        assert reply.status_code == 403
+        yield reply
 
 
 QMD = "/qmd"

@@ -93,7 +93,7 @@ function toggled(names, chosen, name) {
 }
 
 /** The values of a recipe by part and name. */
-const valuesOf = (recipes, name) => (recipes?.recipes ?? []).find((one) => one.name === (name || recipes.default))?.values;
+const valuesOf = (recipes, name) => (recipes?.recipes ?? []).find((one) => one.name === (name || recipes.default))?.fields;
 
 const weightsOf = (values, knobs) => ({ ...values?.rerank?.signals, ...knobs.changes?.rerank?.signals });
 
