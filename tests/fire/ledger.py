@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fusion.doors.http.mem0 import REFUSED
 from tests.fire.noted import Noted, posted
 
 NOWHERE = "mzz"
@@ -185,6 +186,11 @@ async def use_mem0(me: Noted, word: str, refs: Sequence[str]) -> None:
             await me.put(f"/mem0{path}", {"text": f"the {word} by {path}"})
         for path in (f"/memories/{ref}/history", f"/v1/memories/{ref}/history/"):
             await me.get(f"/mem0{path}")
+        await me.put("/mem0/v1/batch/", {"memories": [{"memory_id": ref, "text": f"the {word} in a batch"}]})
+        await me.post("/mem0/v1/feedback/", {"memory_id": ref, "feedback": "POSITIVE"})
+    await me.get("/mem0/v1/entities/")
+    for method, path in REFUSED:
+        await me.status(method, f"/mem0{path.format(org='o', id=word)}", {})
     await me.settle()
 
 

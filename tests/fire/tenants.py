@@ -152,9 +152,11 @@ class Tenant:
             me.note(f"GET /v1/receipts/{number}", await self.http.get(f"/v1/receipts/{receipt}"))
         await me.get("/v1/receipts", limit="100")
         asked = await self.post("/v1/ask", {"query": word, "record": True})
-        recorded = json.loads(asked.text.splitlines()[-1])["recording"]
+        answer = json.loads(asked.text.splitlines()[-1])  # the lines before it are in the order of the clock
+        me.found["POST /v1/ask"] = [asked.status_code, answer]
         await self.settle()
-        await me.post("/v1/replay", {"recording": recorded, "changes": {"pack": {"max_results": 2}}})
+        replay = {"recording": answer["recording"], "changes": {"pack": {"max_results": 2}}}
+        me.note("POST /v1/replay", await self.post("/v1/replay", replay))
         await me.get("/v1/recipes")
         await me.get("/v1/activity", days="2")
         await me.status("GET", "/v1/backends/history")
@@ -216,6 +218,10 @@ class Tenant:
         await me.post("/v1/settle", {"timeout_s": 60})
         for path in ("/v1/backends", "/v1/status", "/healthz", "/readyz", "/openapi.json", "/docs"):
             await me.get(path)
+        for path in ("/", "/inspector", "/inspector/app.js"):
+            await me.status("GET", path)
+        for name in ("links", "sessions", "renewals"):
+            await me.status("POST", f"/v1/inspector/{name}", {})
         # What it writes now has the next numbers.
         await me.post("/v1/memories", {"text": f"The last note is of the {word}.", "at": "2025-06-01T00:00:00Z"})
         await me.post("/v1/tools/memory_append", {"text": f"The last line is of the {word}."})
@@ -224,12 +230,12 @@ class Tenant:
 
 # What is left out of the comparison, and nothing else: durations, the clock, random ids, sizes of files.
 CLOCKED = frozenset(
-    "took_ms waited_ms uptime uptime_s wait_s bytes coverage/vectors_pending statements/waiting timing/durationMs "
-    "timing/stages receipt/latencyMs event/ts_ms items/ts_ms surface_identity/db_fingerprint".split()
+    "took_ms waited_ms latest uptime uptime_s wait_s bytes coverage/vectors_pending statements/waiting "
+    "timing/durationMs timing/stages receipt/latencyMs event/ts_ms items/ts_ms surface_identity/db_fingerprint".split()
 )
-"""durations; the clock as a number; how many statements the background has not compared yet; bytes on the disk, which
-depend on when SQLite and tantivy write back; the number of missing vectors in an answer, which is of up to a second
-ago: that of now is in `/v1/backends`, and compared; and a hash of the path of a home"""
+"""durations; the clock as a number, or as a place in the list of receipts; how many statements the background has not
+compared yet; bytes on the disk, which depend on when SQLite and tantivy write back; the number of missing vectors in an
+answer, which is of up to a second ago: that of now is in `/v1/backends`, and compared; and a hash of a home's path"""
 _RANDOM = re.compile(
     r"(?<=nonce=\")[0-9a-f]{12}|(?<=nonce=\\\")[0-9a-f]{12}|(?<=End of memories )[0-9a-f]{12}"
     r"|[0-9a-f]{8}-[0-9a-f]{4}-[47][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|\br[0-9a-f]{24}\b|\bx[0-9a-hjkmnp-tv-z]{10}\b"
