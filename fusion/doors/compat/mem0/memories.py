@@ -11,7 +11,7 @@ from fusion import wire
 from fusion.client import AsyncClient
 from fusion.doors.compat.mem0 import records
 from fusion.doors.compat.mem0.records import Versions
-from fusion.doors.compat.mem0.requests import USEFUL, Filter, owner_of
+from fusion.doors.compat.mem0.requests import USEFUL, Filter, filter_of, owner_of
 from fusion.doors.quarantine import is_quarantined
 from fusion.errors import BadInput, NobodyAnswered, NotFound
 
@@ -119,8 +119,8 @@ class Memories:
         return records.entities([memory async for memory in self._listed(Filter())])
 
     async def delete_entity(self, kind: str, name: str) -> dict[str, Any]:
-        """Forget all memories of one user, agent or run. Raises NotFound if there is none of that name."""
-        which = Filter({owner_of(kind): name})
+        """Forget all memories of one user, agent or run. Raises BadInput, and NotFound if none has that name."""
+        which = filter_of({owner_of(kind): name})
         if not [memory async for memory in self._listed(which)]:
             raise NotFound(f"there is no {kind} {name!r} with memories here")
         await self.delete_all(which)

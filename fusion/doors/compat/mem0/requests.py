@@ -65,6 +65,8 @@ def filter_of(given: Body) -> Filter:
             raise BadInput(f"{name}: this filter has no equal here. {ONLY_EQUAL}")
         elif name not in OWNERS:
             metadata[name] = value
+        elif not str(value).strip():
+            raise BadInput(f"{name} is empty: give a name, or leave it out")
         elif value == ANY:
             any_owner = True
         elif owners.setdefault(name, str(value)) != str(value):

@@ -11,11 +11,13 @@ import pytest
 from fusion.contract import Scope
 from fusion.doors.http.mem0 import REFUSED
 from fusion.doors.http.serve import own_ports
+from fusion.ingest.intake import NewMemory
 from tests.doors.compat.mem0.port import PORT, Port, open_port
 from tests.doors.compat.openclaw_mem.client import key_of, keyed
 
 TEA = "Ada prefers green tea in the morning."
 QUESTION = "What does Ada drink?"
+NO_NAME = "/v2/entities/user/%20/"
 OWNERS = {"user_id": "ada", "agent_id": None, "run_id": None}
 
 
@@ -111,6 +113,17 @@ async def test_delete_all_forgets_one_owner_and_nobody_else(port: Port) -> None:
     await port.result("DELETE", "/memories", user_id="ada")
     assert (await port.result("GET", "/memories", user_id="ada"))["results"] == []
     assert (await port.result("GET", f"/memories/{bob}"))["memory"] == "Bob prefers tea."
+
+
+async def test_an_owner_without_a_name_is_refused(port: Port) -> None:
+    """An empty owner is a variable that was never set, and not the memories without a user."""
+    [nobodys] = await port.gateway.remember([NewMemory("The office opens at nine.")])
+    for path in ("/memories?user_id=", "/memories?user_id=%20", "/v1/memories/?user_id=ada&agent_id=", NO_NAME):
+        refused = await port.send("DELETE", path)
+        assert (refused.status_code, "is empty" in refused.json()["detail"]) == (422, True), path
+    for body in ({"user_id": ""}, {"filters": {"AND": [{"user_id": " "}]}}):
+        assert (await port.send("POST", "/v2/memories/", body)).status_code == 422
+    assert (await port.result("GET", f"/memories/{nobodys.ref}"))["memory"] == "The office opens at nine."
 
 
 @pytest.mark.parametrize(
