@@ -25,7 +25,7 @@ Agent = Literal["claude-code", "openclaw"]
 Observe = Callable[[NewObservation], None]
 
 MAX_ID_CHARS = 256
-_GROUP_KEY = re.compile(r":(?:group|channel):")
+_GROUP_KEY = re.compile(r":(?:group|channel|room)(?::|$)")
 
 
 def is_group_key(session_key: str) -> bool:

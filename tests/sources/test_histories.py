@@ -527,6 +527,8 @@ async def test_forgotten_turn_stays_forgotten_when_the_history_is_sent_again(our
         ("agent:main:telegram:7", (), {"audience": "group"}, "group"),
         ("agent:main:telegram:group:7", (), {}, "group"),
         ("agent:main:discord:channel:7", (), {}, "group"),
+        ("agent:main:matrix:room:7", (), {}, "group"),
+        ("agent:main:matrix:roommate:7", (), {}, "private"),
         ("agent:main:telegram:group:7", (), {"audience": "private"}, "private"),
         ("s1", ("Ana", "Omar"), {}, "group"),
     ],
