@@ -30,12 +30,13 @@ from fusion.lib.moment import end_of
 from fusion.lib.paraphrase import Kind
 from fusion.lib.single_valued import attribute_among, plain, same_value
 from fusion.lib.temporal_facts import ENTITY, Assertion, read
-from fusion.lib.words import normalise
+from fusion.lib.text_cache import text_cache
+from fusion.lib.words import normalise, spoken
 from fusion.recall.decision import Decision
 from fusion.recall.dedup import Rival
 from fusion.recall.dispute import newer_than
 from fusion.recall.expand import Pooled
-from fusion.recall.filter import JOURNAL, Admitted, Record, hidden_by_state, original_of
+from fusion.recall.filter import JOURNAL, Admitted, Record, hidden, hidden_by_state, original_of
 from fusion.recall.rerank import Scored, nothing_fits
 from fusion.recipe import ContradictionSettings, RerankSettings
 
@@ -159,7 +160,9 @@ def contradictions(
     more predicates with one object at a time.
     """
     more = frozenset(map(plain, single_valued))
-    claims = [one for name, items in admitted.items() for item in items for one in _claims(name, item, records, more)]
+    claims = [
+        one for name, items in admitted.items() for item in items for one in _claims(name, item, records, query, more)
+    ]
     kept = {(name, (item.found or item.hit).native_id) for name, items in admitted.items() for item in items}
     found = resolved(claims)
     for name, hits in answered:
@@ -228,7 +231,9 @@ def _recency_key(claim: Claim) -> float:
 # The claims of memories
 
 
-def _claims(backend: str, item: Admitted, records: Mapping[str, Record], more: Collection[str]) -> Iterable[Claim]:
+def _claims(
+    backend: str, item: Admitted, records: Mapping[str, Record], query: Query, more: Collection[str]
+) -> Iterable[Claim]:
     """What one hit says."""
     hit = item.hit
     if hit.version_of is not None and (original := original_of(hit, records)) is not None:
@@ -241,16 +246,36 @@ def _claims(backend: str, item: Admitted, records: Mapping[str, Record], more: C
     fact = (item.found or hit).fact
     about = None if fact is None else _about(fact, hit, more)
     if fact is not None and about is not None:
-        stating = [records[i] for i in hit.derived_from if i in records]
+        origins = _sources(hit, records, query)
+        stating = [record for record in origins if _states(record, fact)]
         sources = tuple(sorted(record.ref for record in stating))
-        known = bool(sources) or (hit.event_id is not None and not hit.external)
+        known = bool(origins) or (hit.event_id is not None and not hit.external)
         store = backend if hit.external else JOURNAL
         claim = _claim(item.ref, store, about, hit, plain(fact.object[:MAX_CHARS]), sources, extracted=known)
-        # A triple is as trusted as the best memory that states it, though only its backend vouches for the triple.
+        # A triple is as trusted as the best memory that names both its ends, though only its backend vouches for it.
         yield claim._replace(trust=max((_trust(record.hit) for record in stating), default=claim.trust))
     record = records.get(hit.event_id) if hit.event_id is not None and not hit.external else None
     if record is not None and (record.event.stated or "act:" in hit.text or "ACT:" in hit.text):
         yield from _stated(item.ref, record, hit, more)
+
+
+def _sources(hit: Hit, records: Mapping[str, Record], query: Query) -> list[Record]:
+    """The memories that a hit was extracted from: those of its scope that the question may see. A backend can name the
+    ids of any others as well."""
+    named = (records[i] for i in dict.fromkeys(hit.derived_from) if i in records)
+    return [record for record in named if record.event.scope == hit.scope and hidden(record, query) is None]
+
+
+def _states(record: Record, fact: Fact) -> bool:
+    """Whether a memory names both ends of a fact. It vouches for no other one, whatever a backend says."""
+    text = _plain_text(spoken(record.event.text, record.event.speaker))
+    ends = plain(fact.subject[:MAX_CHARS]), plain(fact.object[:MAX_CHARS])
+    return all(end and f" {end} " in text for end in ends)
+
+
+@text_cache(512)
+def _plain_text(text: str) -> str:
+    return f" {plain(text)} "
 
 
 def _claim(

@@ -194,11 +194,11 @@ def _unsupported(hit: Hit, query: Query, records: Mapping[str, Record]) -> str |
     """The reason why this query may see no source of a fact, or None. A source that the journal lacks supports it."""
     if hit.event_id is not None or not hit.derived_from:
         return None
-    reasons = [_hidden(records[i], query) if i in records else None for i in hit.derived_from]
+    reasons = [hidden(records[i], query) if i in records else None for i in hit.derived_from]
     return reasons[0] if all(reasons) else None
 
 
-def _hidden(record: Record, query: Query, admitted: Scope | None = None) -> str | None:
+def hidden(record: Record, query: Query, admitted: Scope | None = None) -> str | None:
     """The journal's reason for hiding an event, or None. ``admitted`` is a scope that the query admits."""
     if record.forgotten:
         return "forgotten"
@@ -235,7 +235,7 @@ def _refusal(hit: Hit, query: Query, record: Record | None) -> str | None:
         return "scope"
     if hit.trust == "quarantined":
         return "quarantined"
-    if record is not None and (reason := _hidden(record, query, hit.scope)):
+    if record is not None and (reason := hidden(record, query, hit.scope)):
         return reason
     if query.as_of is None and query.known_at is None:  # most questions ask about now, and most memories have no end
         ends = hit.valid_to is not None or (record is not None and record.event.valid_to is not None)

@@ -416,6 +416,46 @@ async def test_fact_is_trusted_as_the_memory_that_states_it() -> None:
     assert decisions(outcome)["m1"] == "packed"
 
 
+LIVE = written(Assertion("api", "status", FactObject("literal", "live")))
+STATUS = FuseRequest("what is the status of the api", now=NOW)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"text": "The garden needs water"},
+        {"text": "The API is retired", "scope": Scope(user_id="bo")},
+        {"text": "The API is retired", "scope": Scope(agent_id="coder")},
+        {"text": "The API is retired", "forgotten": True},
+        {"text": "The API is retired", "superseded_by": "e7"},
+        {"text": "The apiary is retired"},
+    ],
+    ids=["states nothing of it", "another user's", "another agent's", "forgotten", "replaced", "parts of words"],
+)
+@pytest.mark.parametrize("recipe", [RECIPE, LEAVE_OUT], ids=["mark", "leave out"])
+async def test_backend_borrows_no_trust_by_a_false_source(recipe: Recipe, named: dict[str, Any]) -> None:
+    """A triple is not trusted because a backend names any trusted memory as its source."""
+    record = remembered("e1", "api has the status live", "2025-01-01", trust="trusted", stated=(LIVE,))
+    event = {name: value for name, value in named.items() if name in ("text", "scope")}
+    kept = {name: value for name, value in named.items() if name not in event}
+    other = StoredRecord("m2", Event("e2", recorded_at=day("2024-01-01"), trust="trusted", **event), **kept)
+    fact = Fact("API", "status", "retired")
+    edge = Hit("edge/2", "api is retired", valid_from=day("2026-01-01"), derived_from=("zzz", "e2"), fact=fact)
+    outcome = await fuse(STATUS, recipe, live({"own": [Hit.of(record.event)], "neo4j": [edge]}, record, other))
+    assert [row["decision"] for row in contradictions(outcome)] == ["less_trusted"]
+    assert decisions(outcome)["m1"] == "packed"
+
+
+async def test_speaker_states_what_is_said_of_them() -> None:
+    """Rules extract "Ada lives in Berlin" from what Ada says of herself."""
+    record = remembered("e1", "I live in Berlin", "2025-01-01", trust="trusted", speaker="Ada")
+    fact = lives_in("fact:1", "Berlin", "2025-01-01", derived_from=("e1",))
+    backends = {"triples": [fact, Hit.of(record.event)], "neo4j": [lives_in("edge/2", "Paris", "2026-01-01")]}
+    outcome = await fuse(ASK, LEAVE_OUT, live(backends, record))
+    assert [row["decision"] for row in contradictions(outcome)] == ["less_trusted"]
+    assert decisions(outcome)["m1"] == "packed"
+
+
 async def test_contradictions_replay() -> None:
     """From a recording."""
     recorder = Recorder.of(live({"mem0": [changed("Ada lives in Paris", "2026-01-01")], **EDGES}, RECORD))
@@ -473,12 +513,14 @@ def test_one_claim_of_each_group_holds(claims: list[Claim]) -> None:
         assert {claim for claim in claims if claim.about == about} - lost
 
 
+FORGOTTEN = remembered("e2", "Ada lives in Rome", "2023-01-01", trust="trusted")
 HITS = st.lists(
     st.tuples(
         st.sampled_from(["Berlin", "Paris", "Rome"]),
         st.sampled_from([None, "2024-01-01", "2025-01-01", "2026-01-01"]),
         st.sampled_from([None, "2025-06-01"]),
         st.sampled_from(["unknown", "untrusted"]),
+        st.sampled_from([(), ("zzz", "e2")]),
     ),
     min_size=1,
     max_size=5,
@@ -493,10 +535,12 @@ async def test_no_hit_goes_without_a_decision_in_any_order(
 ) -> None:
     """Whatever two stores say, in whatever order: the same decisions, one for each hit that is not refused."""
 
-    def hits(of: list[tuple[Any, ...]]) -> list[Hit]:
+    def hits(edges: list[tuple[Any, ...]]) -> list[Hit]:
         return [
-            lives_in(f"edge/{n}", place, since, trust=trust, valid_to=None if until is None else day(until))
-            for n, (place, since, until, trust) in enumerate(of)
+            lives_in(
+                f"edge/{n}", place, since, trust=trust, valid_to=None if until is None else day(until), derived_from=of
+            )
+            for n, (place, since, until, trust, of) in enumerate(edges)
         ]
 
     answers = {"zep": hits(zep), "neo4j": hits(neo4j)}
@@ -504,12 +548,20 @@ async def test_no_hit_goes_without_a_decision_in_any_order(
     for names in permutations(answers):
         for turned in (False, True):
             backends = {name: answers[name][:: -1 if turned else 1] for name in names}
-            outcome = await fuse(ASK, recipe, live(backends))
+            outcome = await fuse(ASK, recipe, live(backends, replace(FORGOTTEN, forgotten=True)))
             body = outcome.receipt.body
             cited = {hit[1] for row in body["candidates"] for hit in row["source_hits"]}
             live_refs = {external_ref(name, h.native_id) for name in names for h in answers[name] if h.valid_to is None}
             assert cited == live_refs
             lost = {ref for ref, decision in decisions(outcome).items() if decision == "contradicted"}
             assert lost <= {row["refs"][1] for row in contradictions(outcome) if row["decision"] == "newest"}
+            trusts = {external_ref(name, h.native_id): h.trust for name in names for h in answers[name]}
+            assert all(_may_prevail(trusts, row) for row in contradictions(outcome))
             seen.append(sorted((row["decision"], *row["refs"]) for row in contradictions(outcome)))
     assert all(one == seen[0] for one in seen)
+
+
+def _may_prevail(trusts: Mapping[str, str], row: Mapping[str, Any]) -> bool:
+    """Whether the first memory of a receipt's row takes no place of one that is trusted more."""
+    winner, loser = (trusts[ref] for ref in row["refs"])
+    return row["decision"] not in ("newest", "ended") or winner != "untrusted" or loser == "untrusted"
