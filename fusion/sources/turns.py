@@ -25,12 +25,13 @@ Agent = Literal["claude-code", "openclaw"]
 Observe = Callable[[NewObservation], None]
 
 MAX_ID_CHARS = 256
-_GROUP_KEY = re.compile(r":(?:group|channel|room)(?::|$)")
+GROUP_KEY = r":(?:group|channel|room)(?::|$)"
+"""in the keys of groups' sessions; that of OpenClaw's plugin is the same"""
 
 
 def is_group_key(session_key: str) -> bool:
     """Whether a session was held in a group, by its key as OpenClaw writes it: ``agent:main:telegram:group:7``."""
-    return _GROUP_KEY.search(session_key) is not None
+    return re.search(GROUP_KEY, session_key) is not None
 
 
 @dataclass(frozen=True, slots=True)

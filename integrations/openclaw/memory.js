@@ -9,7 +9,7 @@ import path from "node:path";
 
 import { Client, FusionError } from "../typescript/client.js";
 import { homeClient, homeFolder } from "../typescript/home.js";
-import { audienceOf, transcriptOf } from "./sessions.js";
+import { transcriptOf, writesFor } from "./sessions.js";
 /** @import { Body, Reply } from "../typescript/types.d.ts" */
 /** @import { Session } from "./sessions.js" */
 /** @import { Settings } from "./settings.js" */
@@ -172,7 +172,7 @@ function remotePlace(settings, url, logger) {
         channel: session.channel ?? null,
         user_id: settings.userId ?? null,
         agent_id: session.agentId ?? null,
-        audience: audienceOf(session.sessionKey),
+        audience: writesFor(session.sessionKey),
         debounce,
       };
       sent = sent

@@ -7,7 +7,8 @@ const MIN_PROMPT_CHARS = 5; // shorter ones ask nothing: yes, ok, go
 const MAX_PROMPT_CHARS = 32_000; // of the longest query that the server accepts
 const PROGRAMS = /(?:^|:)(?:cron|heartbeat|subagent|hook|acp)(?::|$)/; // in the keys of sessions that no person began
 const AGENTS = /^agent:[^:]+:./; // the keys of an agent's sessions
-const SHARED = /:(?:group|channel|room|subagent|acp)(?::|$)/; // in those that several people may read
+const GROUP = /:(?:group|channel|room)(?::|$)/; // in those of groups
+const BEHALF = /:(?:subagent|acp)(?::|$)/; // in those that work for another session, which may be a group's
 const COMMAND = /^\/[\w:.-]+(?:\s|$)/; // a slash command
 
 /**
@@ -31,14 +32,23 @@ export function isPersons({ trigger = "user", inputProvenance, sessionKey = "" }
 }
 
 /**
- * Who reads what is said in a session. A group, unless the key says that it is one person's: a subagent may work for a
- * group, and a session without a key may be anybody's.
+ * Which memories a session may read: those for groups, unless its key says that it is one person's. A subagent may work
+ * for a group, and a session without a key may be anybody's.
  * @param {string | undefined} sessionKey
  * @returns {"private" | "group"}
  */
-export function audienceOf(sessionKey) {
+export function readsAs(sessionKey) {
   const key = sessionKey ?? "";
-  return AGENTS.test(key) && !SHARED.test(key) ? "private" : "group";
+  return AGENTS.test(key) && !GROUP.test(key) && !BEHALF.test(key) ? "private" : "group";
+}
+
+/**
+ * For whom what is said or stored in a session is kept: for groups only if its key says that it is a group's.
+ * @param {string | undefined} sessionKey
+ * @returns {"private" | "group"}
+ */
+export function writesFor(sessionKey) {
+  return GROUP.test(sessionKey ?? "") ? "group" : "private";
 }
 
 /**

@@ -2,7 +2,7 @@
 // are called, never by the model.
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { audienceOf } from "./sessions.js";
+import { readsAs, writesFor } from "./sessions.js";
 /** @import { AnyAgentTool, OpenClawPluginApi, OpenClawPluginToolContext } from "openclaw/plugin-sdk/plugin-entry" */
 /** @import { Body, Reply } from "../typescript/types.d.ts" */
 /** @import { Asked, Memory } from "./memory.js" */
@@ -12,9 +12,9 @@ const POLL_MS = 200; // until a server that is starting is asked again
 const SNIPPET_CHARS = 200;
 const KINDS = ["rule", "procedure", "fact", "episode", "preference", "decision", "plan", "note"];
 
-/** @typedef {{ audience: "private" | "group" }} Scope */
+/** @typedef {{ audience: "private" | "group" }} Scope what a call may read, or for whom it writes */
 /** @typedef {(memory: Memory, given: any, scope: Scope) => Promise<string>} Run the text that the model reads */
-/** @typedef {{ label: string, description: string, properties: Record<string, object>, required: string[], run: Run }} Tool */
+/** @typedef {{ label: string, description: string, properties: Record<string, object>, required: string[], run: Run, writes?: boolean }} Tool */
 
 /** @type {Record<"search" | "get" | "recall" | "store" | "forget", Tool>} */
 export const TOOLS = {
@@ -81,6 +81,7 @@ export const TOOLS = {
       kind: { type: "string", enum: KINDS, description: "what sort of thing it is; a note by default" },
     },
     required: ["text"],
+    writes: true,
     run: async (memory, { text, kind }, scope) => {
       const { memories } = await asked(memory, "/v1/memories", { text, ...(kind && { kind }), origin: "agent", ...scope });
       return `Stored: ${memories.map(({ ref }) => ref).join(", ")}`;
@@ -115,11 +116,11 @@ export const TOOLS = {
  */
 export function registerTools(api, memory, names) {
   for (const [name, kind] of Object.entries(names)) {
-    const { label, description, properties, required, run } = TOOLS[kind];
+    const { label, description, properties, required, run, writes } = TOOLS[kind];
     const parameters = { type: "object", additionalProperties: false, properties, required };
     /** @param {OpenClawPluginToolContext} ctx */
     const toolFor = (ctx) => {
-      const scope = { audience: audienceOf(ctx.sessionKey) };
+      const scope = { audience: (writes ? writesFor : readsAs)(ctx.sessionKey) };
       const execute = async (/** @type {string} */ _id, /** @type {unknown} */ given) => {
         const text = await run(memory, given ?? {}, scope);
         return { content: [{ type: "text", text }], details: {} };

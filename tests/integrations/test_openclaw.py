@@ -20,6 +20,7 @@ from benchmarks.bad_servers import WAYS, Way, bad_server
 from fusion import __version__
 from fusion.client import Client, ensure_server, stop_server
 from fusion.doors.pause import set_paused
+from fusion.sources import turns
 from fusion.trust import allow
 from tests.doors.fakes import SMALL, server_stopped
 from tests.sources.test_sessions import ID, add, claw, database
@@ -270,6 +271,20 @@ def test_openclaw_tools_keep_to_the_audience_of_their_session(home: Path, tmp_pa
 
 
 @needs_node
+@pytest.mark.feature("OpenClaw: what the model stores is for groups only if its session is a group's")
+def test_openclaw_stores_for_groups_in_groups_alone(home: Path, tmp_path: Path, command: str) -> None:
+    """A subagent of a private session may not publish what it was given; nor may a session that no key names."""
+    private, groups = (KEY, SUBAGENT, "global", None), (GROUP, "agent:main:matrix:room")
+    with Host(tmp_path, local(home, command)) as host:
+        for key in (*private, *groups):
+            assert host.tool("fusion_store", {"text": f"{MILL} ({key})"}, sessionKey=key).startswith("Stored: ")
+    with Client.of_home(home) as client:
+        assert len(client.memories()["memories"]) == len(private) + len(groups)
+        shown = {row["text"] for row in client.memories(audience="group")["memories"]}
+    assert shown == {f"{MILL} ({key})" for key in groups}
+
+
+@needs_node
 def test_openclaw_tools_say_that_memory_is_unavailable(tmp_path: Path) -> None:
     """Recall fails open; to store fails, so that the model does not believe it."""
     config = {"home": str(tmp_path / "none"), "command": "/nothing/here"}
@@ -424,6 +439,22 @@ def test_openclaw_sends_histories_to_a_server_elsewhere(home: Path, tmp_path: Pa
 
 
 @needs_node
+@pytest.mark.parametrize(("key", "shown"), [("global", set()), (KEY, set()), (GROUP, {MILL, "Noted."})])
+def test_openclaw_sends_histories_for_groups_from_groups_alone(
+    home: Path, tmp_path: Path, key: str, shown: set[str]
+) -> None:
+    server = ensure_server(home)
+    assert server.token is not None
+    with Host(tmp_path, {"url": server.url}, {"FUSION_API_KEY": server.token}) as host:
+        history = [message("user", MILL), message("assistant", "Noted.")]
+        host.fire("before_reset", {"messages": history, "reason": "new"}, sessionKey=key)
+    with Client.of_home(home) as client:
+        client.settle(60)
+        assert len(client.memories()["memories"]) == 2
+        assert {row["text"] for row in client.memories(audience="group")["memories"]} == shown
+
+
+@needs_node
 def test_openclaw_plugin_says_what_it_cannot_capture(home: Path, tmp_path: Path, command: str) -> None:
     """A missing transcript, a missing command and a server elsewhere that is away are one line each."""
     with Host(tmp_path, local(home, command)) as host:
@@ -443,6 +474,12 @@ def test_openclaw_manifest_has_the_settings_that_the_plugin_reads(folder: Path) 
     properties = re.findall(r"@property \{.*\} \[?(\w+)", (PLUGIN / "settings.js").read_text())
     assert properties == [*manifest["configSchema"]["properties"]]
     assert f'id: "{manifest["id"]}"' in (folder / "index.js").read_text()
+
+
+def test_openclaw_plugin_and_readers_know_the_same_groups() -> None:
+    """The plugin's own pattern is that of the readers of transcripts."""
+    [pattern] = re.findall(r"const GROUP = /(.*)/;", (PLUGIN / "sessions.js").read_text())
+    assert pattern == turns.GROUP_KEY
 
 
 @pytest.mark.row("A148", "the plugin claims no slot of OpenClaw: it listens to hooks alone, so another memory keeps it")
