@@ -13,7 +13,7 @@ from fusion.doors.compat.mem0 import records
 from fusion.doors.compat.mem0.records import Versions
 from fusion.doors.compat.mem0.requests import USEFUL, Filter, filter_of, owner_of
 from fusion.doors.quarantine import is_quarantined
-from fusion.errors import BadInput, NobodyAnswered, NotFound
+from fusion.errors import BadInput, FusionError, NobodyAnswered, NotFound
 
 PAGE = 100
 """memories that a list reads at once"""
@@ -101,11 +101,24 @@ class Memories:
         return {"message": "Memories deleted successfully!"}
 
     async def update_each(self, changes: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
-        """Replace memories by new versions, by id. Raises NotFound before any is changed."""
-        versions = {id_: await self._readable(id_) for id_, _ in changes}
-        for id_, change in changes:
-            await self.client.update(versions[id_][-1]["ref"], **change)
+        """Replace memories by new versions, by id: all, or none. Raises NotFound, and BadInput for a refused change."""
+        refs = [(await self._readable(id_))[-1]["ref"] for id_, _ in changes]
+        if len(set(refs)) < len(refs):
+            raise BadInput("memories: the same memory is there twice, by two of its ids")
+        batches: list[str | None] = []
+        try:
+            for ref, (_, change) in zip(refs, changes, strict=True):
+                batches.append((await self.client.update(ref, **change))["batch"])
+        except (FusionError, asyncio.CancelledError):
+            await self._undo(batches)
+            raise
         return {"message": f"Successfully updated {len(changes)} memories"}
+
+    async def _undo(self, batches: Sequence[str | None]) -> None:
+        """Take updates back, the last one first; None is one that changed nothing."""
+        for batch in reversed(batches):
+            if batch is not None:
+                await self.client.undo(batch)
 
     async def delete_each(self, ids: Sequence[str]) -> dict[str, Any]:
         """Forget memories with their earlier versions, by id. Raises NotFound before any is forgotten."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from fusion.doors.schemas.base import since
 from fusion.errors import BadInput
 
 Body = Mapping[str, Any]
@@ -106,7 +107,7 @@ def changes_of(given: Body) -> dict[str, Any]:
     if refused := sorted({"metadata", "timestamp"} & {name for name, value in given.items() if value is not None}):
         raise BadInput(f"{', '.join(refused)} cannot be changed here; delete the memory and add it again")
     new_text = optional_text(given, "text") or optional_text(given, "data")
-    changes = {"text": new_text, "valid_to": optional_text(given, "expiration_date")}
+    changes = {"text": new_text, "valid_to": _date(given, "expiration_date")}
     found = {name: value for name, value in changes.items() if value is not None}
     if not found:
         raise BadInput("Say what to change: text, or expiration_date")
@@ -225,6 +226,16 @@ def _object(given: Body, name: str) -> Mapping[str, Any]:
     if value is not None and not isinstance(value, Mapping):
         raise BadInput(f"{name} must be an object")
     return value or {}
+
+
+def _date(given: Body, name: str) -> str | None:
+    """A time in ISO 8601 that may be left out. Raises BadInput for what is no time."""
+    value = optional_text(given, name)
+    try:
+        since(value)
+    except ValueError as error:
+        raise BadInput(f"{name} {error}") from None
+    return value
 
 
 def _time(given: Body, name: str) -> str | None:

@@ -223,6 +223,7 @@ async def test_a_batch_changes_all_or_none(port: Port) -> None:
         ([{"memory_id": ids[0], "text": "No."}, {"memory_id": ids[1], "metadata": {"a": 1}}], 422),
         ([{"memory_id": ids[0], "text": "No."}] * 2, 422),
         ([{"memory_id": ids[0], "text": "No."}, {"memory_id": ids[1]}], 422),
+        ([{"memory_id": ids[0], "text": "No."}, {"memory_id": ids[1], "expiration_date": "soon"}], 422),
         ([{"text": "No."}], 422),
         (["No."], 422),
         ([], 422),
@@ -237,6 +238,32 @@ async def test_a_batch_changes_all_or_none(port: Port) -> None:
     assert [(await port.result("GET", f"/memories/{id_}"))["memory"] for id_ in ids] == ["New 0.", "New 1."]
     await port.result("DELETE", "/v1/batch/", {"memories": [{"memory_id": id_} for id_ in ids]})
     assert (await port.result("GET", "/memories", user_id="ada"))["count"] == 0
+
+
+async def test_a_batch_that_is_refused_at_its_end_is_taken_back(port: Port) -> None:
+    """The last memory is one that its owner alone may change. What was taken back can be said again."""
+    tea, boat = await port.added(TEA), await port.added("Ada has a boat.")
+    [trusted] = await port.gateway.remember([NewMemory("Ada is the owner.", trust="trusted")])
+    changes = [{"memory_id": tea, "text": "Ada prefers cocoa."}, {"memory_id": boat, "text": "Ada has a barn."}]
+    last = {"memory_id": trusted.ref, "text": "Bob is the owner."}
+    refused = await port.send("PUT", "/v1/batch/", {"memories": [*changes, last]})
+    assert (refused.status_code, "is trusted" in refused.json()["detail"]) == (422, True)
+    assert [(await port.result("GET", f"/memories/{id_}"))["memory"] for id_ in (tea, boat)] == [TEA, "Ada has a boat."]
+    assert [one["event"] for one in await port.result("GET", f"/memories/{tea}/history")] == ["ADD"]
+    await port.result("PUT", "/v1/batch/", {"memories": changes})
+    assert (await port.result("GET", f"/memories/{tea}"))["memory"] == "Ada prefers cocoa."
+
+
+async def test_a_batch_has_no_memory_by_two_of_its_ids(port: Port) -> None:
+    first = await port.added(TEA)
+    await port.result("PUT", f"/memories/{first}", {"text": "Ada prefers coffee."})
+    listed = await port.gateway.memories(Scope(audience="private", user_id="ada"))
+    newest = listed["memories"][0]["ref"]
+    assert newest != first
+    twice = [{"memory_id": id_, "text": f"Ada prefers {id_}."} for id_ in (first, newest)]
+    refused = await port.send("PUT", "/v1/batch/", {"memories": twice})
+    assert (refused.status_code, "two of its ids" in refused.json()["detail"]) == (422, True)
+    assert (await port.result("GET", f"/memories/{first}"))["memory"] == "Ada prefers coffee."
 
 
 @pytest.mark.feature("mem0's clients list the users, agents and runs that have memories, and delete what one has")
