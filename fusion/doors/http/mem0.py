@@ -21,7 +21,7 @@ from fusion.doors.compat.mem0 import requests
 from fusion.doors.compat.mem0.memories import MAX_RESULTS, PAGE, Memories
 from fusion.doors.compat.mem0.requests import Body
 from fusion.doors.http.middleware import MEM0 as PREFIX
-from fusion.doors.http.routing import reply, while_connected
+from fusion.doors.http.routing import RequestContext, context_of, reply, while_connected
 from fusion.doors.in_process import client_for
 from fusion.errors import BadInput
 
@@ -42,11 +42,12 @@ NO_CONFIGURE = "This server is configured by fusion.toml in its home, not by a c
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request to one of the routes: its body, its query, the id in its path, and the memory that it asks."""
+    """A request to one of the routes: its body, its query, the id in its path, its rights, and the memory."""
 
     body: Body
     query: Mapping[str, str]
     id_: str
+    context: RequestContext
     memories: Memories
     kind: str = ""
     """the type of an entity in the path"""
@@ -74,11 +75,14 @@ async def search(asked: Asked) -> dict[str, Any]:
 
 
 async def list_all(asked: Asked) -> dict[str, Any]:
-    """A page of memories, newest first: of owners in the query, or in the body."""
+    """A page of memories, newest first: of owners in the query, or in the body. Without them it is of all users."""
     given = {**asked.query, **asked.body}
     page = requests.integer(given, "page", 1, MAX_PAGE)
     size = requests.integer(given, "page_size", requests.integer(given, "top_k", PAGE, PAGE), PAGE)
-    found = await asked.memories.all(requests.filter_of(given), page=page, size=size)
+    which = requests.filter_of(given)
+    if which.any_owner or not which.owners:
+        asked.context.permit_all()
+    found = await asked.memories.all(which, page=page, size=size)
     next_page = page + 1 if page * size < found["count"] else None
     return {**found, "next": _page(next_page, size), "previous": _page(page - 1 or None, size)}
 
@@ -110,7 +114,8 @@ async def feedback(asked: Asked) -> dict[str, Any]:
 
 
 async def entities(asked: Asked) -> dict[str, Any]:
-    """The users, agents and runs that have memories."""
+    """The users, agents and runs that have memories. It names all users."""
+    asked.context.permit_all()
     return await asked.memories.entities()
 
 
@@ -210,7 +215,8 @@ def _endpoint(app: ASGIApp, serve: Serve) -> Callable[[Request], Awaitable[Respo
         async with client_for(request.scope, app) as client:
             path = request.path_params
             query = dict(request.query_params)
-            asked = Asked(body, query, path.get("id", ""), Memories(client), path.get("kind", ""))
+            context = await context_of(request)
+            asked = Asked(body, query, path.get("id", ""), context, Memories(client), path.get("kind", ""))
             return reply(await while_connected(request, serve(asked)))
 
     return endpoint

@@ -98,7 +98,12 @@ class RequestContext:
 
     def permit(self, body: schemas.Asking) -> None:
         """Raise BadInput for a request for all users whose key may not do that."""
-        if body.all_users and not self.may_ask_all:
+        if body.all_users:
+            self.permit_all()
+
+    def permit_all(self) -> None:
+        """Raise BadInput if the key of the request may not ask for the memories of all users."""
+        if not self.may_ask_all:
             raise BadInput(
                 "all_users needs the home's token, or an API key with all_users = true in [[server.keys]]; "
                 "otherwise name a user_id or an agent_id"

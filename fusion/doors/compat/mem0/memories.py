@@ -134,6 +134,8 @@ class Memories:
     async def delete_entity(self, kind: str, name: str) -> dict[str, Any]:
         """Forget all memories of one user, agent or run. Raises BadInput, and NotFound if none has that name."""
         which = filter_of({owner_of(kind): name})
+        if which.any_owner:
+            raise BadInput(NO_OWNER)
         if not [memory async for memory in self._listed(which)]:
             raise NotFound(f"there is no {kind} {name!r} with memories here")
         await self.delete_all(which)

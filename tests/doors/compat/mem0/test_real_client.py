@@ -25,10 +25,10 @@ pytestmark = pytest.mark.skipif(find_spec("mem0") is None, reason="make setup in
 
 @pytest.fixture
 def url(home: Path) -> Iterator[str]:
-    """The address of a home's port for mem0's clients; a writer has a key."""
+    """The address of a home's port for mem0's clients; a writer has a key, which may ask for all users."""
     port = free_port()
     digest = sha256(key_of("writer").encode()).hexdigest()
-    key = f'[[server.keys]]\nname = "writer"\nsha256 = "{digest}"\nrole = "writer"\n'
+    key = f'[[server.keys]]\nname = "writer"\nsha256 = "{digest}"\nrole = "writer"\nall_users = true\n'
     home.mkdir(mode=0o700)
     (home / "fusion.toml").write_text(f"{SMALL}[mem0]\nport = {port}\n{key}")
     allow(home)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fusion.contract import Scope
+from fusion.contract import ROLES, Scope
 from fusion.doors.http.mem0 import REFUSED
 from fusion.doors.http.serve import own_ports
 from fusion.ingest.intake import NewMemory
@@ -23,7 +23,7 @@ OWNERS = {"user_id": "ada", "agent_id": None, "run_id": None}
 
 @pytest.fixture
 async def port(home: Path) -> AsyncIterator[Port]:
-    async with open_port(keyed(home)) as opened:
+    async with open_port(keyed(home, asks_all="operator")) as opened:
         yield opened
 
 
@@ -98,6 +98,28 @@ async def test_lists_are_paged_and_filtered(port: Port) -> None:
     ]
     found = await port.result("POST", "/v2/memories/search/", {"query": "boats", **by_and})
     assert [one["memory"] for one in found["results"]] == ["Ada has 3 boats."]
+
+
+async def test_what_names_no_owner_needs_a_key_for_all_users(port: Port) -> None:
+    """A writer reads and deletes the memories of an owner that it names, and learns of no other."""
+    await port.added(TEA)
+    await port.added("Bob has a kite.", user_id="bob")
+    everybody: list[tuple[str, str, Any]] = [
+        ("GET", "/memories", None),
+        ("GET", "/memories?user_id=*", None),
+        ("GET", "/v1/memories/?user_id=*&agent_id=bot", None),
+        ("POST", "/v2/memories/", {"filters": {"user_id": "*"}}),
+        ("POST", "/v3/memories/", {"filters": {"metadata": {"topic": "drinks"}}}),
+        ("GET", "/v1/entities/", None),
+    ]
+    for method, path, body in everybody:
+        refused = await port.send(method, path, body)
+        assert (refused.status_code, "all_users needs" in refused.json()["detail"]) == (422, True), path
+        assert (await port.send(method, path, body, role="operator")).status_code == 200
+    assert (await port.result("GET", "/memories", user_id="*", role="operator"))["count"] == 2
+    for role in ROLES:
+        assert (await port.send("DELETE", "/v2/entities/user/*/", role=role)).status_code in (403, 422)
+    assert (await port.result("GET", "/memories", user_id="bob"))["count"] == 1
 
 
 async def test_delete_all_forgets_one_owner_and_nobody_else(port: Port) -> None:
@@ -271,7 +293,7 @@ async def test_entities_are_the_owners_of_memories(port: Port) -> None:
     await port.added(TEA, agent_id="bot")
     await port.added("Ada has a boat.")
     await port.added("Bob has a kite.", user_id="bob", run_id="r1")
-    found = (await port.result("GET", "/v1/entities/"))["results"]
+    found = (await port.result("GET", "/v1/entities/", role="operator"))["results"]
     assert {(one["type"], one["name"], one["total_memories"]) for one in found} == {
         ("user", "ada", 2),
         ("user", "bob", 1),

@@ -71,8 +71,11 @@ async def open_port(settings: Settings) -> AsyncIterator[Port]:
             yield Port(gateway, http)
 
 
-def keyed(home: Path, **tables: Any) -> Settings:
-    """Settings with a key of each role, backends in memory and no model."""
-    keys = [{"name": role, "sha256": sha256(key_of(role).encode()).hexdigest(), "role": role} for role in ROLES]
+def keyed(home: Path, *, asks_all: Role | None = None, **tables: Any) -> Settings:
+    """Settings with a key of each role, backends in memory and no model; the key ``asks_all`` may ask for all users."""
+    keys = [
+        {"name": role, "sha256": sha256(key_of(role).encode()).hexdigest(), "role": role, "all_users": role == asks_all}
+        for role in ROLES
+    ]
     one = {"backends": {"one": {"adapter": "adapters.inmemory:InMemory"}}}
     return load(home=home, backends_only=True, embedder={"adapter": ""}, server={"keys": keys}, **{**one, **tables})
