@@ -244,17 +244,17 @@ def _claims(
     elif hit.external and not hit.derived_from and (named := _UUID.search(hit.native_id)):
         yield _claim(item.ref, backend, _item(named[0], hit), hit, _text(hit))
     fact = (item.found or hit).fact
+    record = records.get(hit.event_id) if hit.event_id is not None and not hit.external else None
     about = None if fact is None else _about(fact, hit, more)
-    if fact is not None and about is not None:
+    if fact is not None and about is not None and (record is None or _states(record, fact)):
         origins = _sources(hit, records, query)
-        stating = [record for record in origins if _states(record, fact)]
-        sources = tuple(sorted(record.ref for record in stating))
-        known = bool(origins) or (hit.event_id is not None and not hit.external)
+        stating = [one for one in origins if _states(one, fact)]
+        sources = tuple(sorted(one.ref for one in stating))
+        known = bool(origins) or record is not None
         store = backend if hit.external else JOURNAL
         claim = _claim(item.ref, store, about, hit, plain(fact.object[:MAX_CHARS]), sources, extracted=known)
         # A triple is as trusted as the best memory that names both its ends, though only its backend vouches for it.
-        yield claim._replace(trust=max((_trust(record.hit) for record in stating), default=claim.trust))
-    record = records.get(hit.event_id) if hit.event_id is not None and not hit.external else None
+        yield claim._replace(trust=max((_trust(one.hit) for one in stating), default=claim.trust))
     if record is not None and (record.event.stated or "act:" in hit.text or "ACT:" in hit.text):
         yield from _stated(item.ref, record, hit, more)
 

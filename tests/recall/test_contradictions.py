@@ -446,6 +446,17 @@ async def test_backend_borrows_no_trust_by_a_false_source(recipe: Recipe, named:
     assert decisions(outcome)["m1"] == "packed"
 
 
+async def test_backend_puts_no_triple_into_a_memorys_mouth() -> None:
+    """It may find a trusted memory and add a triple that the memory does not state: nobody says it."""
+    record = remembered("e1", "api has the status live", "2025-01-01", trust="trusted", stated=(LIVE,))
+    newer = remembered("e2", "The API has an address", "2026-01-01", trust="trusted")
+    edge = replace(Hit.of(newer.event), fact=Fact("API", "status", "retired"))
+    backends = {"own": [Hit.of(record.event)], "neo4j": [edge]}
+    outcome = await fuse(STATUS, LEAVE_OUT, live(backends, record, newer))
+    assert contradictions(outcome) == []
+    assert decisions(outcome) == {"m1": "packed", "m2": "packed"}
+
+
 async def test_speaker_states_what_is_said_of_them() -> None:
     """Rules extract "Ada lives in Berlin" from what Ada says of herself."""
     record = remembered("e1", "I live in Berlin", "2025-01-01", trust="trusted", speaker="Ada")
