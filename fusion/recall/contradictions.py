@@ -6,6 +6,7 @@ an event, or two backends hold items with one UUID), or two values of an attribu
 
 - Of two values the one that began to hold later (`Hit.began`), of two versions the one that was recorded later; where
   that is the same, the other of these times decides. A file's time of reading says nothing of when it was written.
+- What is to hold later takes the place of nothing that holds now, and a record of later than now is of unknown time.
 - One that is trusted less never takes the place of one that is trusted more: both stand, in dispute. So they do if
   neither is known to be later.
 - An item of a backend that another backend says has ended has ended. What the journal has ends in the journal alone.
@@ -113,6 +114,20 @@ class Claim(NamedTuple):
                 return False
         return False
 
+    def as_known(self, query: Query) -> Claim | None:
+        """The claim without times that a question cannot know; None for a value that does not hold yet.
+
+        Nothing was recorded after now: a backend that says so may say anything, and its claim has no time.
+        """
+        began, recorded = self.began, self.recorded
+        if recorded is not None and recorded[0] > query.now:
+            began, recorded = None if began == recorded else began, None
+        if began is not None and began[0] > (query.as_of or query.now):
+            if self.about[0] == _VALUE:
+                return None
+            began = None
+        return self._replace(began=began, recorded=recorded)
+
     def agrees_with(self, other: Claim) -> bool:
         """Whether both have the same value."""
         return self.value == other.value if self.about[0] == _VERSION else same_value(self.value, other.value)
@@ -160,9 +175,10 @@ def contradictions(
     more predicates with one object at a time.
     """
     more = frozenset(map(plain, single_valued))
-    claims = [
+    said = (
         one for name, items in admitted.items() for item in items for one in _claims(name, item, records, query, more)
-    ]
+    )
+    claims = [one for claim in said if (one := claim.as_known(query)) is not None]
     kept = {(name, (item.found or item.hit).native_id) for name, items in admitted.items() for item in items}
     found = resolved(claims)
     for name, hits in answered:

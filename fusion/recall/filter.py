@@ -147,12 +147,12 @@ def _words(text: str) -> list[str]:
 
 
 def _is_newer_version(hit: Hit, original: Record, query: Query) -> bool:
-    """Whether a backend's text of a memory is another one than the journal's, was recorded later, and before the time
-    that the query asks about."""
+    """Whether a backend's text of a memory is another one than the journal's, was recorded later but not after now, and
+    before the time that the query asks about."""
     said_at = original.said_at or original.event.recorded_at
     return (
         hit.recorded_at is not None
-        and hit.recorded_at > said_at
+        and said_at < hit.recorded_at <= query.now
         and _words(hit.text) != _words(original.event.text[:TEXT_CHARS])
         and query.out_of_time(hit) is None
     )

@@ -40,7 +40,7 @@ class Fixed:
     """A backend that answers every question with the same hits."""
 
     hits: Sequence[Hit]
-    features = Features(filters=frozenset({"user_id", "agent_id", "run_id", "session_id"}), tenants=True)
+    features = Features(filters=frozenset({"user_id", "agent_id", "run_id", "session_id"}), tenants=True, as_of=True)
 
     @classmethod
     async def open(cls, opening: Opening) -> Fixed:
@@ -187,6 +187,40 @@ async def test_unknown_newer_value_does_not_win_over_a_trusted_one() -> None:
     assert decisions(outcome)["m1"] == "contradicted"
 
 
+@pytest.mark.parametrize("recipe", [RECIPE, LEAVE_OUT], ids=["mark", "leave out"])
+async def test_value_that_will_hold_supersedes_none_that_holds_now(recipe: Recipe) -> None:
+    """At the time from which it holds, it does."""
+    backends = {**EDGES, "neo4j": [lives_in("edge/2", "Paris", "2099-01-01")]}
+    outcome = await fuse(ASK, recipe, live(backends))
+    assert (contradictions(outcome), decisions(outcome)) == ([], {NEW: "packed", OLD: "packed"})
+    then = await fuse(replace(ASK, as_of=day("2099-06-01")), recipe, live(backends))
+    assert [(row["decision"], row["refs"]) for row in contradictions(then)] == [("newest", [NEW, OLD])]
+
+
+async def test_statement_about_later_supersedes_none_of_now() -> None:
+    """The journal's own, of a day to come."""
+    until_then = remembered("e1", "api has the status live", "2025-01-01", stated=(LIVE,))
+    fact = written(Assertion("api", "status", FactObject("literal", "retired"), valid_from=day("2026-09-01")))
+    planned = remembered("e2", "api has the status retired from September", "2026-01-01", stated=(fact,))
+    backends = {"own": [Hit.of(until_then.event), Hit.of(planned.event)]}
+    outcome = await fuse(STATUS, LEAVE_OUT, live(backends, until_then, planned))
+    assert decisions(outcome) == {"m1": "packed", "m2": "packed"}
+
+
+async def test_record_of_later_than_now_is_of_unknown_time() -> None:
+    """A backend that dates what it has in 2099 is believed no more than one without dates."""
+    paris = replace(lives_in("edge/2", "Paris"), recorded_at=day("2099-01-01"))
+    outcome = await fuse(ASK, LEAVE_OUT, live({**EDGES, "neo4j": [paris]}))
+    assert [row["decision"] for row in contradictions(outcome)] == ["same_time"]
+    assert decisions(outcome) == {NEW: "packed", OLD: "packed"}
+    items = {
+        "zep": [Hit(UUID, "Ada lives in Paris", recorded_at=day("2099-01-01"))],
+        "neo4j": [Hit(f"edge/{UUID}", "Ada lives in Berlin", recorded_at=day("2025-01-01"))],
+    }
+    outcome = await fuse(ASK, LEAVE_OUT, live(items))
+    assert [row["decision"] for row in contradictions(outcome)] == ["same_time"]
+
+
 @pytest.mark.parametrize("since", [None, "2024-01-01"], ids=["unknown", "equal"])
 async def test_values_of_equal_or_unknown_times_are_disputed(since: str | None) -> None:
     """Neither is left out, whatever the recipe."""
@@ -314,6 +348,13 @@ async def test_version_later_than_the_time_that_is_asked_about_is_not_shown() ->
     """What was recorded by then was the journal's."""
     ask = replace(ASK, known_at=day("2025-05-01"))
     outcome = await fuse(ask, RECIPE, live({"mem0": [changed("Ada lives in Paris", "2026-01-01")]}, RECORD))
+    assert decisions(outcome) == {"m1": "packed"}
+
+
+@pytest.mark.parametrize("recipe", [RECIPE, LEAVE_OUT], ids=["mark", "leave out"])
+async def test_version_of_later_than_now_is_not_shown(recipe: Recipe) -> None:
+    """No backend has changed a memory in 2099."""
+    outcome = await fuse(ASK, recipe, live({"mem0": [changed("Ada lives in Paris", "2099-01-01")]}, RECORD))
     assert decisions(outcome) == {"m1": "packed"}
 
 
@@ -505,6 +546,27 @@ def test_order_of_claims_does_not_matter(claims: list[Claim], random: Any) -> No
     assert resolved(shuffled) == resolved(claims)
 
 
+@given(st.lists(CLAIMS, max_size=8), st.integers(0, 8))
+def test_winner_is_not_of_later_than_now(claims: list[Claim], days: int) -> None:
+    """No claim wins by a time that is still to come, and those that hold now hold as if nothing was said of later."""
+    query = Query("where", Scope(), now=NOW + timedelta(days=days))
+    for one in _resolved_in(claims, query):
+        assert one.decided is not Decided.NEWEST or (one.first.at is not None and one.first.at <= query.now)
+    values = [claim for claim in claims if claim.about[0] == "value"]
+    begun = [claim for claim in values if not _is_to_come(claim, query.now)]
+    assert _resolved_in(values, query) == _resolved_in(begun, query)
+
+
+def _is_to_come(claim: Claim, now: datetime) -> bool:
+    """Whether it begins after now and was recorded by now."""
+    recorded = claim.recorded is None or claim.recorded[0] <= now
+    return recorded and claim.began is not None and claim.began[0] > now
+
+
+def _resolved_in(claims: list[Claim], query: Query) -> Sequence[Any]:
+    return resolved([known for claim in claims if (known := claim.as_known(query)) is not None])
+
+
 @given(st.lists(CLAIMS, max_size=8))
 def test_winner_is_never_older_or_less_trusted_than_the_loser(claims: list[Claim]) -> None:
     for one in resolved(claims):
@@ -528,7 +590,7 @@ FORGOTTEN = remembered("e2", "Ada lives in Rome", "2023-01-01", trust="trusted")
 HITS = st.lists(
     st.tuples(
         st.sampled_from(["Berlin", "Paris", "Rome"]),
-        st.sampled_from([None, "2024-01-01", "2025-01-01", "2026-01-01"]),
+        st.sampled_from([None, "2024-01-01", "2025-01-01", "2026-01-01", "2099-01-01"]),
         st.sampled_from([None, "2025-06-01"]),
         st.sampled_from(["unknown", "untrusted"]),
         st.sampled_from([(), ("zzz", "e2")]),
@@ -566,6 +628,8 @@ async def test_no_hit_goes_without_a_decision_in_any_order(
             assert cited == live_refs
             lost = {ref for ref, decision in decisions(outcome).items() if decision == "contradicted"}
             assert lost <= {row["refs"][1] for row in contradictions(outcome) if row["decision"] == "newest"}
+            times = [at for row in contradictions(outcome) if row["decision"] == "newest" for at in row["at"]]
+            assert all(datetime.fromisoformat(at) <= NOW for at in times)
             trusts = {external_ref(name, h.native_id): h.trust for name in names for h in answers[name]}
             assert all(_may_prevail(trusts, row) for row in contradictions(outcome))
             seen.append(sorted((row["decision"], *row["refs"]) for row in contradictions(outcome)))
