@@ -2,8 +2,8 @@
 
 A repository is hostile until shown otherwise: its own settings name programs to run. So git is only asked to list
 commits and to read blobs, which needs none of them, and every setting that would run a program or reach another machine
-is overridden. Nothing is written. ``.git`` must be a folder of the notes, so it leads to no other repository. Any
-failure costs the history alone.
+is overridden. Nothing is written. ``.git`` must be a folder of the notes without links in it, and its objects are its
+own, so it leads to no other repository. Any failure costs the history alone.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ _OVERRIDDEN = {
     "log.follow": "false",
     "safe.directory": "*",  # the folder is one of the user's settings; ownership says nothing more about it
 }
+_SHARED = ("commondir", "objects/info/alternates", "objects/info/http-alternates")
+"""what names another repository whose commits are read as well"""
 _OPTIONS = ("--no-pager", "--literal-pathspecs", "--no-replace-objects", "--no-optional-locks")
 _FORMAT = "%x00".join(("%H", "%at", f"%<({FIELD_CHARS},trunc)%an", f"%<({FIELD_CHARS},trunc)%s"))
 
@@ -102,12 +104,30 @@ def _repository_of(root: Path, path: str) -> Path | None:
     for folder in (root / path).parents:
         git = folder / ".git"
         if git.is_dir() and not git.is_symlink():
-            if (git / "commondir").exists():
-                raise NoHistory("its repository is part of another one")
+            _refuse_elsewhere(git)
             return folder
         if folder == root:
             break
     return None
+
+
+def _refuse_elsewhere(git: Path) -> None:
+    """Raise NoHistory if a repository has commits or files that are outside its folder."""
+    try:
+        if any((git / name).exists() for name in _SHARED):
+            raise NoHistory("its repository is part of another one")
+        if any(path.is_symlink() for path in _read_by_git(git)):
+            raise NoHistory("its repository has links, which lead elsewhere")
+    except OSError as error:
+        raise NoHistory("its repository cannot be read") from error
+
+
+def _read_by_git(git: Path) -> Iterator[Path]:
+    """The entries of a repository's folder; after them all that is below its objects and refs, following no link."""
+    yield from git.iterdir()
+    for name in ("objects", "refs"):
+        for folder, folders, files in os.walk(git / name):
+            yield from (Path(folder, one) for one in (*folders, *files))
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,27 @@ def test_repository_that_leads_elsewhere_has_no_history(memfs: MemFS, tmp_path: 
             assert versions_of(other, HUMAN, THIRD.encode(), MANY, 100_000) == []
 
 
+@pytest.mark.parametrize(
+    "at", ["objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/heads/main", "HEAD"]
+)
+def test_links_in_a_repository_lead_nowhere(memfs: MemFS, tmp_path: Path, at: str) -> None:
+    """Each of them would show another repository's texts."""
+    elsewhere = tmp_path / "elsewhere"
+    (memfs.folder / ".git" / at).rename(elsewhere)
+    (memfs.folder / ".git" / at).symlink_to(elsewhere)
+    with pytest.raises(NoHistory, match="has links"):
+        memfs.versions()
+
+
+def test_objects_of_another_repository_are_not_read(memfs: MemFS, tmp_path: Path) -> None:
+    """As after `git clone --shared`."""
+    other = tmp_path / "other"
+    memfs.git("clone", "--quiet", "--shared", str(memfs.folder), str(other))
+    assert (other / ".git" / "objects" / "info" / "alternates").exists()
+    with pytest.raises(NoHistory, match="part of another"):
+        versions_of(other, HUMAN, THIRD.encode(), MANY, 100_000)
+
+
 def test_broken_repository_and_missing_git_are_named(memfs: MemFS, monkeypatch: pytest.MonkeyPatch) -> None:
     (memfs.folder / ".git" / "HEAD").write_text("nonsense")
     with pytest.raises(NoHistory, match="cannot read its repository"):
