@@ -138,13 +138,12 @@ class _Repository:
     limits: Limits
 
     def commits(self, path: str, limit: int) -> list[_Commit]:
-        """The latest commits that changed a file, newest first."""
+        """The latest commits that changed a file, newest first, without those whose date is in no calendar."""
         words = ["log", f"--max-count={limit}", f"--format={_FORMAT}", "--no-show-signature", "--no-patch", "-z"]
         listed = self._git([*words, "--", path], b"", self.limits.log_bytes)
         rows = zip(*[iter(listed.decode("utf-8", "replace").split("\0"))] * 4, strict=False)
-        return [
-            _Commit(id_, datetime.fromtimestamp(int(at), UTC), by.strip(), why.strip()) for id_, at, by, why in rows
-        ]
+        found = (_commit(*row) for row in rows)
+        return [commit for commit in found if commit is not None]
 
     def contents(self, path: str, commits: Sequence[_Commit], max_bytes: int) -> Iterator[bytes | None]:
         """The content of a file after each of these commits; None where it was deleted, is no file, or is too large."""
@@ -213,6 +212,14 @@ def _talk(process: subprocess.Popen[bytes], sent: bytes, most: int) -> bytes:
         stdin.write(sent)
         stdin.close()
     return stdout.read(most + 1)
+
+
+def _commit(id_: str, at: str, author: str, subject: str) -> _Commit | None:
+    """A commit as `git log` lists it; None without a date that a calendar has."""
+    try:
+        return _Commit(id_, datetime.fromtimestamp(int(at), UTC), author.strip(), subject.strip())
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def _size(line: str) -> int | None:

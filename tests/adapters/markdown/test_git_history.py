@@ -49,6 +49,16 @@ class MemFS:
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message", why)
 
+    def date(self, author: str) -> None:
+        """Give the last commit this line of its author and date, which git itself would not write."""
+        tree, parent, _, end = self._said("cat-file", "commit", "HEAD").decode().splitlines()[:4]
+        made = f"{tree}\n{parent}\n{author}\n{end}\n\nOf no date\n".encode()
+        hashed = self._said("hash-object", "-t", "commit", "-w", "--literally", "--stdin", sent=made)
+        self.git("update-ref", "HEAD", hashed.decode().strip())
+
+    def _said(self, *words: str, sent: bytes = b"") -> bytes:
+        return subprocess.check_output(["git", "-C", self.folder, *words], input=sent)
+
     def versions(self, path: str = HUMAN, limit: int = MANY, max_bytes: int = 100_000) -> list[tuple[str, str]]:
         """The reason and the text of each earlier version."""
         now = (self.folder / path).read_bytes()
@@ -91,6 +101,15 @@ def test_deleted_and_large_versions_are_left_out(memfs: MemFS) -> None:
     memfs.commit(THIRD, "Again")
     found = memfs.versions(max_bytes=1000)
     assert [why for why, _ in found] == ["Ada has moved", "Remember where Ada lives"]
+
+
+@pytest.mark.parametrize("date", ["", "soon", "-1 +0000", "99999999999999 +0000", "9" * 18 + " +0000", "9" * 30])
+def test_commits_without_a_date_are_left_out(memfs: MemFS, date: str) -> None:
+    """Without a date, or with one that no calendar has; the others are versions as ever."""
+    memfs.commit(THIRD, "Ada has moved again")
+    memfs.date(f"author Bot <b@example.org> {date}")
+    memfs.commit("Nothing.\n", "Nothing is known")
+    assert [why for why, _ in memfs.versions()] == ["Ada has moved", "Remember where Ada lives"]
 
 
 def test_repository_below_the_folder_has_the_history(memfs: MemFS) -> None:
