@@ -2,7 +2,7 @@
 //
 // Memory must never delay an agent: a prompt waits at most 200 ms for its memories, and then goes on without them. A
 // failure is one line in OpenClaw's log.
-import { isPersons, questionOf, readsAs } from "./sessions.js";
+import { isPersons, questionOf } from "./sessions.js";
 /** @import { OpenClawPluginApi } from "openclaw/plugin-sdk/plugin-entry" */
 /** @import { Memory } from "./memory.js" */
 /** @import { Session } from "./sessions.js" */
@@ -40,7 +40,7 @@ function registerRecall(api, settings, memory) {
     const { block } = await memory.ask("/v1/fuse", {
       query,
       recipe,
-      audience: readsAs(session.sessionKey),
+      audience: memory.readsAs(session.sessionKey),
       asker: id ? asker : null,
       timeout_ms: Math.min(Math.max(1, Math.floor(timeoutMs * SERVERS_SHARE)), MAX_TIMEOUT_MS),
     }, timeoutMs);

@@ -9,7 +9,7 @@ import path from "node:path";
 
 import { Client, FusionError } from "../typescript/client.js";
 import { homeClient, homeFolder } from "../typescript/home.js";
-import { transcriptOf, writesFor } from "./sessions.js";
+import { readsAs, transcriptOf, writesFor } from "./sessions.js";
 /** @import { Body, Reply } from "../typescript/types.d.ts" */
 /** @import { Session } from "./sessions.js" */
 /** @import { Settings } from "./settings.js" */
@@ -32,6 +32,8 @@ export function memoryOf(settings, logger) {
   const place = settings.url ? remotePlace(settings, settings.url, logger) : localPlace(settings, logger);
   return {
     ...place,
+    /** @param {string | undefined} sessionKey of a session, and which memories it may read */
+    readsAs: (sessionKey) => readsAs(sessionKey, settings.ownerPeers),
     /**
      * The reply to a request of the user of the settings. Where several users have memories and the settings name none,
      * those of no user are asked for. Rejects once the time is over.

@@ -8,7 +8,10 @@ const MAX_PROMPT_CHARS = 32_000; // of the longest query that the server accepts
 const PROGRAMS = /(?:^|:)(?:cron|heartbeat|subagent|hook|acp)(?::|$)/; // in the keys of sessions that no person began
 const AGENTS = /^agent:[^:]+:./; // the keys of an agent's sessions
 const GROUP = /:(?:group|channel|room)(?::|$)/; // in those of groups
-const BEHALF = /:(?:subagent|acp)(?::|$)/; // in those that work for another session, which may be a group's
+const BEHALF = /:(?:subagent|acp|hook)(?::|$)/; // in those that work for others: a session, which may be a group's, or a webhook
+const DIRECT = /:(?:direct|dm)(?::|$)/; // in those with one person, who need not be the owner
+const PLACE = /^agent:[^:]+:(?:(?!direct:|dm:)([^:]+):(?:(?!direct:|dm:)[^:]+:)?)?(?:direct|dm):/; // their channel, if they have one
+const THREAD = /:thread:[^:]+$/; // at the end of those of a thread
 const COMMAND = /^\/[\w:.-]+(?:\s|$)/; // a slash command
 
 /**
@@ -32,14 +35,30 @@ export function isPersons({ trigger = "user", inputProvenance, sessionKey = "" }
 }
 
 /**
- * Which memories a session may read: those for groups, unless its key says that it is one person's. A subagent may work
- * for a group, and a session without a key may be anybody's.
+ * Which memories a session may read: those for groups, unless its key says that it is the owner's. A subagent may work
+ * for a group, a session without a key may be anybody's, and a direct message may be another person's.
  * @param {string | undefined} sessionKey
+ * @param {readonly string[]} ownerPeers
  * @returns {"private" | "group"}
  */
-export function readsAs(sessionKey) {
+export function readsAs(sessionKey, ownerPeers) {
   const key = sessionKey ?? "";
-  return AGENTS.test(key) && !GROUP.test(key) && !BEHALF.test(key) ? "private" : "group";
+  if (!AGENTS.test(key) || GROUP.test(key) || BEHALF.test(key)) return "group";
+  return !DIRECT.test(key) || isWithOwner(key, ownerPeers) ? "private" : "group";
+}
+
+/**
+ * Whether a session of direct messages is with the owner. A peer without a channel names no one in a channel: there
+ * another person may have the same name.
+ * @param {string} key
+ * @param {readonly string[]} ownerPeers
+ */
+function isWithOwner(key, ownerPeers) {
+  const [place, channel] = PLACE.exec(key) ?? [];
+  if (place === undefined) return false;
+  const peer = key.slice(place.length).replace(THREAD, "");
+  const who = channel ? `${channel}:${peer}` : peer;
+  return ownerPeers.some((one) => one.toLowerCase() === who.toLowerCase());
 }
 
 /**

@@ -6,6 +6,7 @@
  * @property {string} command the command `fusion`
  * @property {string} [url] a server on another computer, instead of a home
  * @property {string} [userId] whose memories are read and written
+ * @property {string[]} ownerPeers the owner in direct messages: "telegram:123"
  * @property {string} recipe of the block that is recalled
  * @property {"system" | "user"} place of the block: the system prompt, or the user's message
  * @property {number} recallTimeoutMs that a prompt waits
@@ -20,6 +21,7 @@
 export function settingsOf(config) {
   return {
     command: process.env.FUSION_COMMAND || "fusion",
+    ownerPeers: [],
     recipe: "seed002",
     place: "system",
     recallTimeoutMs: 200,

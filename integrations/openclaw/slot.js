@@ -2,7 +2,6 @@
 // fused memory, with recall before each prompt and capture after each turn.
 import { registerHooks } from "./hooks.js";
 import { memoryOf } from "./memory.js";
-import { readsAs } from "./sessions.js";
 import { settingsOf } from "./settings.js";
 import { registerTools } from "./tools.js";
 /** @import { OpenClawPluginApi } from "openclaw/plugin-sdk/plugin-entry" */
@@ -98,7 +97,7 @@ export function runtimeOf(memory) {
     getMemorySearchManager: async () => ({ manager }),
     resolveMemoryBackendConfig: () => ({ backend: "builtin" }),
     authorizeSearchHits: async ({ hits, requesterSessionKey, sandboxed }) => {
-      if (!sandboxed && readsAs(requesterSessionKey) === "private") return hits;
+      if (!sandboxed && memory.readsAs(requesterSessionKey) === "private") return hits;
       const readable = await Promise.all(hits.map(({ path }) => textAt(memory, path, 1).then(Boolean, () => false)));
       return hits.filter((_, place) => readable[place]);
     },
@@ -113,7 +112,7 @@ export function runtimeOf(memory) {
 function managerOf(memory) {
   return {
     async search(query, { maxResults = 6, minScore = 0, sessionKey, sources } = {}) {
-      const body = { query, maxResults: Math.min(maxResults, MAX_RESULTS), minScore, audience: readsAs(sessionKey) };
+      const body = { query, maxResults: Math.min(maxResults, MAX_RESULTS), minScore, audience: memory.readsAs(sessionKey) };
       const { results } = await memory.ask("/v1/tools/memory_search", body, ASK_MS);
       const found = results.map(({ path, startLine, endLine, score, snippet, source, citation }) => ({
         ...{ path, startLine, endLine, score, snippet, source: source === "sessions" ? source : /** @type {const} */ ("memory") },

@@ -1,5 +1,4 @@
 // What adds our memories to those of OpenClaw's own memory: to the results of its memory_search, and a hint in the prompt.
-import { readsAs } from "./sessions.js";
 /** @import { OpenClawPluginApi } from "openclaw/plugin-sdk/plugin-entry" */
 /** @import { Memory } from "./memory.js" */
 
@@ -15,7 +14,7 @@ export function registerSupplements(api, memory) {
   api.registerMemoryCorpusSupplement({
     async search({ query, maxResults = MAX_RESULTS, agentSessionKey }) {
       try {
-        const body = { query, maxResults: Math.min(maxResults, 50), audience: readsAs(agentSessionKey) };
+        const body = { query, maxResults: Math.min(maxResults, 50), audience: memory.readsAs(agentSessionKey) };
         const { results } = await memory.ask("/v1/tools/memory_search", body, SEARCH_MS);
         return results.map(({ path, score, snippet, ref, startLine, endLine, citation, at }) => ({
           ...{ corpus: CORPUS, path, score, snippet, id: ref, startLine, endLine },
@@ -29,7 +28,7 @@ export function registerSupplements(api, memory) {
     async get({ lookup, fromLine, lineCount, agentSessionKey }) {
       try {
         const lines = { ...(fromLine && { from: fromLine }), ...(lineCount && { lines: lineCount }) };
-        const body = { path: lookup, ...lines, audience: readsAs(agentSessionKey) };
+        const body = { path: lookup, ...lines, audience: memory.readsAs(agentSessionKey) };
         const { text, path, from = 1 } = await memory.ask("/v1/tools/memory_get", body, SEARCH_MS);
         return text ? { corpus: CORPUS, path, content: text, fromLine: from, lineCount: text.split("\n").length } : null;
       } catch (error) {

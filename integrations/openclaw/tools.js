@@ -2,7 +2,7 @@
 // are called, never by the model.
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { readsAs, writesFor } from "./sessions.js";
+import { writesFor } from "./sessions.js";
 /** @import { AnyAgentTool, OpenClawPluginApi, OpenClawPluginToolContext } from "openclaw/plugin-sdk/plugin-entry" */
 /** @import { Body, Reply } from "../typescript/types.d.ts" */
 /** @import { Asked, Memory } from "./memory.js" */
@@ -120,7 +120,7 @@ export function registerTools(api, memory, names) {
     const parameters = { type: "object", additionalProperties: false, properties, required };
     /** @param {OpenClawPluginToolContext} ctx */
     const toolFor = (ctx) => {
-      const scope = { audience: (writes ? writesFor : readsAs)(ctx.sessionKey) };
+      const scope = { audience: (writes ? writesFor : memory.readsAs)(ctx.sessionKey) };
       const execute = async (/** @type {string} */ _id, /** @type {unknown} */ given) => {
         const text = await run(memory, given ?? {}, scope);
         return { content: [{ type: "text", text }], details: {} };

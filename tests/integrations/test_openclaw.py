@@ -271,6 +271,39 @@ def test_openclaw_tools_keep_to_the_audience_of_their_session(home: Path, tmp_pa
 
 
 @needs_node
+@pytest.mark.feature(
+    "OpenClaw: a direct message reads private memories only if a setting names its author as the owner"
+)
+@pytest.mark.parametrize("module", ["companion.js", "slot.js"])
+def test_openclaw_shows_private_memories_to_the_owner_alone(
+    home: Path, tmp_path: Path, command: str, module: str
+) -> None:
+    """In any of OpenClaw's keys of direct messages. A name without a channel is nobody's in a channel."""
+    owners = (KEY, "agent:main:telegram:direct:7", "agent:main:telegram:bot:direct:7", "agent:main:dm:ada")
+    threads = ("agent:main:telegram:direct:7:thread:2", "agent:main:matrix:direct:@ada:home.org")
+    others = (
+        *("agent:main:telegram:direct:8", "agent:main:direct:7", "agent:main:irc:direct:ada", "agent:main:direct"),
+        *("agent:main:direct:telegram:direct:7", "agent:main:signal:telegram:dm:7", "agent:main:dm:ada:subagent:1"),
+        *("agent:main:hook:7", "agent:main:telegram:direct:7:hook:1", "agent:main:telegram:direct:dm:7"),
+    )
+    ensure_server(home)
+    with Client.of_home(home) as client:
+        client.remember([{"text": MILL, "audience": "private"}])
+        client.settle(60)
+    recall = "fusion_recall" if module == "companion.js" else "memory_recall"
+    config = local(home, command, ownerPeers=["telegram:7", "Ada", "matrix:@ada:home.org"])
+    with Host(tmp_path, config, module=module) as host:
+        shown = {
+            key: MILL in host.tool(recall, {"query": ASKED}, sessionKey=key) for key in (*owners, *threads, *others)
+        }
+        assert shown == {key: key not in others for key in shown}
+        prompts = [host.fire("before_prompt_build", {"prompt": ASKED}, sessionKey=key)[0] for key in (KEY, others[0])]
+        assert [prompt is not None for prompt in prompts] == [True, False]
+    with Host(tmp_path, local(home, command), module=module) as host:
+        assert host.tool(recall, {"query": ASKED}, sessionKey=owners[1]).startswith("Nothing was recalled: ")
+
+
+@needs_node
 @pytest.mark.feature("OpenClaw: what the model stores is for groups only if its session is a group's")
 def test_openclaw_stores_for_groups_in_groups_alone(home: Path, tmp_path: Path, command: str) -> None:
     """A subagent of a private session may not publish what it was given; nor may a session that no key names."""
