@@ -36,7 +36,8 @@ export function memoryOf(settings, logger) {
     readsAs: (sessionKey) => readsAs(sessionKey, settings.ownerPeers),
     /**
      * The reply to a request of the user of the settings. Where several users have memories and the settings name none,
-     * those of no user are asked for. Rejects once the time is over.
+     * those of no user are asked for. The server refuses a question that names nobody there, but by a ref or a path it
+     * finds the memories of every user: so a question is asked before. Rejects once the time is over.
      * @template {Asked} P
      * @param {P} route
      * @param {Body<`POST ${P}`>} body
@@ -46,20 +47,31 @@ export function memoryOf(settings, logger) {
     async ask(route, body, timeoutMs) {
       const client = place.client();
       const until = Date.now() + timeoutMs;
+      const limits = () => ({ timeoutMs: Math.max(1, until - Date.now()), retries: 0 });
       /** @param {object} request */
       const post = (request) => {
-        const sent = /** @type {any} */ ({ body: request, timeoutMs: Math.max(1, until - Date.now()), retries: 0 });
+        const sent = /** @type {any} */ ({ body: request, ...limits() });
         return /** @type {Promise<any>} */ (client.request("POST", route, sent));
       };
-      const whose = settings.userId === undefined ? {} : { user_id: settings.userId };
+      if (settings.userId !== undefined) return post({ ...body, user_id: settings.userId });
       try {
-        return await post({ ...body, ...whose });
+        if (isByRef(route, body)) await client.request("GET", "/v1/receipts", { query: { limit: 1 }, ...limits() });
+        return await post(body);
       } catch (error) {
         if (!(error instanceof FusionError) || error.kind !== "NobodyNamed") throw error;
         return post({ ...body, user_id: "" });
       }
     },
   };
+}
+
+/**
+ * Whether a request names the memories that it reads or deletes.
+ * @param {Asked} route
+ * @param {object} body
+ */
+function isByRef(route, body) {
+  return route === "/v1/tools/memory_get" || (route === "/v1/forget" && "refs" in body);
 }
 
 /**

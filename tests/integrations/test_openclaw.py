@@ -304,6 +304,42 @@ def test_openclaw_shows_private_memories_to_the_owner_alone(
 
 
 @needs_node
+@pytest.mark.feature("OpenClaw: without `userId`, no ref of one of several users is read or forgotten")
+@pytest.mark.parametrize("module", ["companion.js", "slot.js"])
+def test_openclaw_plugin_without_a_user_reaches_no_ref_of_several(
+    home: Path, tmp_path: Path, command: str, module: str
+) -> None:
+    """The only user's is, also without `userId`; from the second user on, only with it, and one of no user always."""
+    ensure_server(home)
+    with Client.of_home(home) as client, Host(tmp_path, local(home, command), module=module) as host:
+
+        def remembered(user: str | None) -> str:
+            """The ref of a new memory."""
+            [row] = client.remember([{"text": f"{user} closed the mill.", "user_id": user}])["memories"]
+            return str(row["ref"])
+
+        def read(ref: str) -> str:
+            if module == "companion.js":
+                page = host.call("corpus.get", {"lookup": ref, "agentSessionKey": KEY})
+                return page["content"] if page else ""
+            return str(json.loads(host.tool("memory_get", {"path": ref}))["text"])
+
+        forget = "fusion_forget" if module == "companion.js" else "memory_forget"
+        ada = remembered("ada")
+        assert read(ada) == "ada closed the mill."
+        bo, nobodys = remembered("bo"), remembered(None)
+        for ref in (ada, bo):
+            assert read(ref) == ""
+            assert json.loads(host.tool(forget, {"ref": ref}))["missing"] == [ref]
+        assert read(nobodys) == "None closed the mill."
+        assert len(client.memories()["memories"]) == 3
+        assert json.loads(host.tool(forget, {"ref": nobodys}))["missing"] == []
+        with Host(tmp_path, local(home, command, userId="bo"), module=module) as theirs:
+            assert json.loads(theirs.tool(forget, {"ref": bo}))["missing"] == []
+        assert [row["ref"] for row in client.memories()["memories"]] == [ada]
+
+
+@needs_node
 @pytest.mark.feature("OpenClaw: what the model stores is for groups only if its session is a group's")
 def test_openclaw_stores_for_groups_in_groups_alone(home: Path, tmp_path: Path, command: str) -> None:
     """A subagent of a private session may not publish what it was given; nor may a session that no key names."""
