@@ -9,7 +9,9 @@ an event, or two backends hold items with one UUID), or two values of an attribu
 - What is to hold later takes the place of nothing that holds now, and a record of later than now is of unknown time.
 - One that is trusted less never takes the place of one that is trusted more: both stand, in dispute. So they do if
   neither is known to be later.
-- An item of a backend that another backend says has ended has ended. What the journal has ends in the journal alone.
+- An item that two backends hold has ended if one of them says so that is trusted as much. It has to be one item, of one
+  UUID and one kind: a backend has it only if it reads the same graph, while any backend can return a triple. An equal
+  triple that has ended in another store is in dispute. What the journal has ends in the journal alone.
 
 What rules extracted from two texts of the journal is left to the journal's own decisions (`fusion.upkeep.contradict`).
 """
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from itertools import combinations
@@ -332,8 +334,8 @@ def _about(fact: Fact, hit: Hit, more: Collection[str]) -> tuple[str, ...] | Non
 
 
 def _item(uuid: str, hit: Hit) -> tuple[str, ...]:
-    """An item of an owner, whatever backend has it."""
-    return _VERSION, hit.scope.tenant, hit.scope.user_id or "", uuid.lower()
+    """An item of an owner, whatever backend has it. An edge and a note of a graph are two items."""
+    return _VERSION, hit.scope.tenant, hit.scope.user_id or "", hit.kind, uuid.lower()
 
 
 def _said_again(record: Record) -> Hit:
@@ -373,7 +375,7 @@ def _trust(hit: Hit) -> int:
 def _ended(
     backend: str, hit: Hit, claims: Sequence[Claim], query: Query, more: Collection[str]
 ) -> Iterable[Contradiction]:
-    """The items of other backends that a hit, which is no longer valid, says have ended."""
+    """The items and facts of other backends that a hit, which is no longer valid, says have ended."""
     end, hit = hit.valid_to, hit.external_to(backend)
     if end is None or end > (query.as_of or query.now) or not query.scope.admits(hit.scope):
         return
@@ -396,13 +398,16 @@ def _is_about(claim: Claim, hit: Hit, more: Collection[str]) -> bool:
 
 
 def _decided_by_end(claim: Claim, end: datetime, trust: int) -> Decided | None:
-    """What the end of a claim's subject decides about the claim; None if it was asserted after that."""
+    """What the end of a claim's subject decides about the claim; None if it was asserted after that. It ends an item;
+    another store's equal fact is in dispute."""
     since = claim.began or claim.recorded
     if since is None:
         return Decided.SAME_TIME
     if end <= since[0] or end < since[1]:
         return None
-    return Decided.ENDED if trust >= claim.trust else Decided.LESS_TRUSTED
+    if trust < claim.trust:
+        return Decided.LESS_TRUSTED
+    return Decided.ENDED if claim.about[0] == _VERSION else Decided.SAME_TIME
 
 
 def _by_journal(backend: str, hit: Hit, records: Mapping[str, Record], query: Query) -> Iterable[Contradiction]:
@@ -432,6 +437,30 @@ def _by_journal(backend: str, hit: Hit, records: Mapping[str, Record], query: Qu
 
 
 # In the pool
+
+
+def by_trust_of_copies(
+    found: Sequence[Contradiction], pool: Sequence[Pooled], admitted: Mapping[str, Sequence[Admitted]]
+) -> Sequence[Contradiction]:
+    """The contradictions, where nothing takes the place of a memory of which a copy is trusted more than what does so.
+
+    A memory in the pool stands for its copies in all stores, so they would go with it.
+    """
+    if not found:
+        return found
+    trusts = {item.ref: _trust(item.hit) for items in admitted.values() for item in items}
+    best: dict[str, int] = {}
+    for entry in pool:
+        copies = [hit.ref for hit in entry.candidate.source_hits]
+        best |= dict.fromkeys(copies, max((trusts.get(ref, 0) for ref in copies), default=0))
+    return [_decided_by_trust(one, best) for one in found]
+
+
+def _decided_by_trust(one: Contradiction, trusts: Mapping[str, int]) -> Contradiction:
+    if one.decided not in (Decided.NEWEST, Decided.ENDED):
+        return one
+    trust = max(trusts.get(ref, 0) for ref in (one.second.ref, *one.second.sources))
+    return one if one.first.trust >= trust else replace(one, decided=Decided.LESS_TRUSTED)
 
 
 def with_contradictions(pool: Sequence[Pooled], found: Sequence[Contradiction]) -> Sequence[Pooled]:
@@ -476,10 +505,14 @@ def with_newer_shown(order: Sequence[Scored], floors: RerankSettings) -> Sequenc
 def leave_out(
     order: Sequence[Scored], found: Sequence[Contradiction], numbers: ContradictionSettings
 ) -> dict[str, Decision]:
-    """By key, the memories that are not shown: what has ended elsewhere, and by recipe what another one took the place
-    of. A memory from which rules extracted a fact may say more, and is shown."""
+    """By key, the memories that are not shown: what has ended elsewhere in all its copies, and by recipe what another
+    one took the place of. A memory from which rules extracted a fact may say more, and is shown."""
     ended = {one.second.ref for one in found if one.decided is Decided.ENDED}
-    decisions = {one.pooled.key: Decision.ENDED_ELSEWHERE for one in order if one.ref in ended}
+    decisions = {
+        one.pooled.key: Decision.ENDED_ELSEWHERE
+        for one in order
+        if one.ref in ended and all(hit.ref in ended for hit in one.pooled.candidate.source_hits)
+    }
     if numbers.outdated == "leave_out":
         lost = {one.second.ref for one in found if one.decided is Decided.NEWEST and not one.second.sources}
         there = {one.ref for one in order}

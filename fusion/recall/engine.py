@@ -24,6 +24,7 @@ from fusion.lib.words import spoken
 from fusion.recall.asked_section import AskedSections
 from fusion.recall.calibration import calibration_of, missing, sort_of, with_probabilities
 from fusion.recall.contradictions import (
+    by_trust_of_copies,
     contradictions,
     explained,
     leave_out,
@@ -312,7 +313,8 @@ async def fuse(
     standings = standings_of(known, weighed, uses)
     pool = with_conflicts(expand(ranked, neighbours, recipe.expand, recipe.dedup, happened), standings)
     answered_hits = [(answer.backend, answer.hits) for answer in answers]
-    contradicting = contradictions(admitted, answered_hits, records, query, recipe.contradictions.single_valued)
+    said = contradictions(admitted, answered_hits, records, query, recipe.contradictions.single_valued)
+    contradicting = by_trust_of_copies(said, pool, admitted)
     pool = with_contradictions(pool, contradicting)
     pool = await _in_passages(query, pool, known, frequencies, recipe, io)
     ended("expand")

@@ -376,10 +376,10 @@ async def test_items_with_one_uuid_are_versions_of_one_memory() -> None:
 
 
 @pytest.mark.feature("an item that one store still has and another one says has ended is left out, by the receipt")
-@pytest.mark.parametrize("native", [f"edge/{UUID}", "edge/7"], ids=["the same item", "the same fact"])
-async def test_item_that_another_store_says_has_ended_is_left_out(native: str) -> None:
+async def test_item_that_another_store_says_has_ended_is_left_out() -> None:
     """zep says until when the edge held; the copy in Neo4j has no end."""
     ended = lives_in(UUID, "Berlin", "2024-01-01", valid_to=day("2025-03-01"))
+    native = f"edge/{UUID}"
     backends = {"zep": [ended], "neo4j": [lives_in(native, "Berlin", "2024-01-01"), lives_in("edge/9", "Paris")]}
     outcome = await fuse(ASK, RECIPE, live(backends))
     gone = external_ref("neo4j", native)
@@ -387,6 +387,41 @@ async def test_item_that_another_store_says_has_ended_is_left_out(native: str) -
     assert "Berlin" not in outcome.fused.block
     (row,) = [row for row in contradictions(outcome) if row["decision"] == "ended"]
     assert (row["refs"], row["stores"]) == ([external_ref("zep", UUID), gone], ["zep", "neo4j"])
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [lives_in("edge/7", "Berlin", "2024-01-01"), replace(lives_in(UUID, "Berlin", "2024-01-01"), kind="note")],
+    ids=["the same fact", "an item of another kind"],
+)
+@pytest.mark.parametrize("recipe", [RECIPE, LEAVE_OUT], ids=["mark", "leave out"])
+async def test_store_ends_no_item_that_it_does_not_hold(recipe: Recipe, ended: Hit) -> None:
+    """An equal triple that has ended is in dispute, by the receipt: any backend could say that."""
+    backends = {
+        "zep": [replace(ended, valid_to=day("2025-03-01"))],
+        "neo4j": [lives_in(f"edge/{UUID}", "Berlin", "2024-01-01")],
+    }
+    outcome = await fuse(ASK, recipe, live(backends))
+    assert decisions(outcome) == {external_ref("neo4j", f"edge/{UUID}"): "packed"}
+    assert [(row["decision"], row["stores"]) for row in contradictions(outcome)] == [("same_time", ["zep", "neo4j"])]
+
+
+async def test_copies_of_an_ended_item_stay() -> None:
+    """The end of the item is not the end of what a third store says in the same words."""
+    backends = {
+        "zep": [lives_in(UUID, "Berlin", "2024-01-01", valid_to=day("2025-03-01"))],
+        "neo4j": [lives_in(f"edge/{UUID}", "Berlin", "2024-01-01")],
+        "notes": [Hit("n1", "Ada lives in Berlin")],
+    }
+    assert set(decisions(await fuse(ASK, LEAVE_OUT, live(backends))).values()) == {"packed"}
+
+
+async def test_trusted_copy_of_an_older_value_stays() -> None:
+    """A memory of the owner's that was made of others is shown under the ref of an edge with the same words."""
+    record = remembered("e1", "Ada lives in Berlin", "2025-01-01", trust="trusted", derived_from=("e0",))
+    outcome = await fuse(ASK, LEAVE_OUT, live({**EDGES, "own": [Hit.of(record.event)]}, record))
+    assert decisions(outcome) == {NEW: "packed", OLD: "packed"}
+    assert [row["decision"] for row in contradictions(outcome)] == ["less_trusted"]
 
 
 @pytest.mark.parametrize(
@@ -594,6 +629,7 @@ HITS = st.lists(
         st.sampled_from([None, "2025-06-01"]),
         st.sampled_from(["unknown", "untrusted"]),
         st.sampled_from([(), ("zzz", "e2")]),
+        st.sampled_from(["edge/", UUID[:-1]]),
     ),
     min_size=1,
     max_size=5,
@@ -611,9 +647,14 @@ async def test_no_hit_goes_without_a_decision_in_any_order(
     def hits(edges: list[tuple[Any, ...]]) -> list[Hit]:
         return [
             lives_in(
-                f"edge/{n}", place, since, trust=trust, valid_to=None if until is None else day(until), derived_from=of
+                f"{named}{n}",
+                place,
+                since,
+                trust=trust,
+                valid_to=None if until is None else day(until),
+                derived_from=of,
             )
-            for n, (place, since, until, trust, of) in enumerate(edges)
+            for n, (place, since, until, trust, of, named) in enumerate(edges)
         ]
 
     answers = {"zep": hits(zep), "neo4j": hits(neo4j)}
@@ -632,6 +673,11 @@ async def test_no_hit_goes_without_a_decision_in_any_order(
             assert all(datetime.fromisoformat(at) <= NOW for at in times)
             trusts = {external_ref(name, h.native_id): h.trust for name in names for h in answers[name]}
             assert all(_may_prevail(trusts, row) for row in contradictions(outcome))
+            natives = {external_ref(name, h.native_id): h.native_id for name in names for h in answers[name]}
+            ended = [
+                [natives[ref] for ref in row["refs"]] for row in contradictions(outcome) if row["decision"] == "ended"
+            ]
+            assert all(one == other and one.startswith(UUID[:-1]) for one, other in ended)
             seen.append(sorted((row["decision"], *row["refs"]) for row in contradictions(outcome)))
     assert all(one == seen[0] for one in seen)
 
