@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -26,8 +26,7 @@ class Graph(InMemory):
 
     async def search(self, query: Query) -> Sequence[Hit]:
         fact = Fact("bookings database", "status", "retired")
-        since = query.now + timedelta(days=1)
-        return [Hit("edge/1", "the bookings database is retired", query.scope, valid_from=since, fact=fact)]
+        return [Hit("edge/1", "the bookings database is retired", query.scope, valid_from=query.now, fact=fact)]
 
     def accepts(self, event: Event) -> bool:
         return False
