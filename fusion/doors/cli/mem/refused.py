@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _FILE = "it names a graph file of openclaw-mem, and the graph here is made of memories and facts: leave it out"
-_ARCHIVED = "archived memories are in no answer; `fusion state REF --current` brings one back"
+_ARCHIVED = "archived memories are in no answer; `fusion state REF --restore` brings one back"
 _GBRAIN = "it runs another program, gbrain; name a memory system as a backend in fusion.toml"
 _CODE = "it names files of a code graph, and the graph here is made of memories and facts: leave it out"
 FLAGS: Mapping[str, Mapping[str, str]] = {

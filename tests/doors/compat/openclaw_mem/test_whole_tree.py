@@ -73,6 +73,27 @@ def test_every_command_and_flag(name: str) -> None:
         assert THEIRS[name] - taken(name) - FLAGS.get(name, {}).keys() == set()
 
 
+INSTEAD = sorted(
+    {
+        command
+        for reason in (*COMMANDS.values(), *(one for flags in FLAGS.values() for one in flags.values()))
+        for command in re.findall(r"`fusion ([^`]+)`", reason)
+    }
+)
+"""the commands of ours that a refusal names"""
+
+
+@pytest.mark.parametrize("named", INSTEAD)
+def test_a_refusal_names_commands_and_flags_that_exist(named: str) -> None:
+    words = named.split()
+    command: Any = typer.main.get_command(app)
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    assert len(words) < len(named.split())
+    flags = {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)}
+    assert {word for word in words if word.startswith("-")} <= flags
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_is_refused_is_theirs_and_not_ours(name: str) -> None:
     assert any(f"{one} ".startswith(f"{name} ") for one in THEIRS)
