@@ -444,6 +444,7 @@ DOORS: tuple[Door, ...] = (
     Door("resume", ["resume"]),
     Door("connect", ["connect", "claude-code", "--dry-run"]),
     Door("open --print", ["open", "--print"]),
+    Door("logs", ["logs"]),
     Door("man", ["man"], shows=True),
     Door("verbs", ["mem0", "history", "m1"]),
     Door("models", ["models"], shows=True),
