@@ -59,7 +59,7 @@ def open_(
     api: Annotated[bool, typer.Option("--api", help="The page of the HTTP API instead.")] = False,
     target: Target,
 ) -> None:
-    """Open the inspector in a browser: what the memories hold, and why an answer is as it is.
+    """Open the inspector in a browser: ask, browse, and see why.
 
     It is the page of the home's server, which is started if necessary. The address signs the browser in once, within a
     minute. Without a browser it is printed.
