@@ -48,7 +48,7 @@ def connect(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the change; write nothing.")] = False,
     target: Target,
 ) -> None:
-    """Add the memory's MCP server, or for OpenClaw its plugin, to an agent's host, and check it.
+    """Add the memory to an agent's host, and check it by a call.
 
     Everything else in the host's file stays as it is, comments too. The file is kept as it was, for --undo.
     """
