@@ -66,17 +66,20 @@ def connect(
     before = read_text(file)
     words = None if undo else server_words(home, user)
     kept = _kept(record, file)
-    after = _taken_back(about, file, before, kept) if undo else about.changed(before or "", words)
+    original = _original(about, before, kept)
+    if undo and original == before:
+        raise NotFound(f"{about.title} is not connected: {file} does not name {about.adds}")
+    after = original if undo else about.changed(before or "", words)
     changed = after != before
     if changed and not dry_run:
         made = _missing(file.parent)
         _write(file, after)
+        folders = kept.folders if kept else ()
         if undo:
-            _remove_empty(kept.folders if kept else ())
+            _remove_empty(folders)
             record.unlink(missing_ok=True)
         else:
-            first = kept if kept is not None and kept.after == before else Kept(file, before, "")
-            _keep(record, Kept(file, first.before, after or "", (*first.folders, *made)))
+            _keep(record, Kept(file, original, after or "", (*folders, *made)))
     checked = None if dry_run or words is None else check(words)
     report = {"host": host, "file": str(file), "changed": changed, "dry_run": dry_run, "undo": undo, "checked": checked}
     target.show(report, "\n".join(_told(about, report, before, after)))
@@ -152,13 +155,18 @@ def _state(host: Host) -> str:
     return "not connected" if file.parent.is_dir() else "not found on this computer"
 
 
-def _taken_back(host: Host, file: Path, before: str | None, kept: Kept | None) -> str | None:
-    """The host's file as it was before the connection; if it was changed since, without what the connection added."""
-    if kept is not None and kept.after == before:
+def _original(host: Host, before: str | None, kept: Kept | None) -> str | None:
+    """The host's file as it was before the connection; if it was changed since, without what the connection added.
+
+    A file without a connection is its own original. Raises BadInput for a damaged file.
+    """
+    if kept is not None and kept.after == before and host.entry_in(kept.before or "") is None:
         return kept.before
-    if before is None or host.entry_in(before) is None:
-        raise NotFound(f"{host.title} is not connected: {file} does not name {host.adds}")
+    if before is None:
+        return None
     rest = host.changed(before, None)
+    if host.entry_in(before) is None:
+        return before
     if kept is None or host.names_servers(kept.before or ""):
         return rest
     rest = host.without_empty_servers(rest)

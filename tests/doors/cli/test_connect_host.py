@@ -109,6 +109,34 @@ def test_undo_keeps_what_was_changed_since(home: Path, user: Path) -> None:
     assert json.loads(file.read_text()) == {"theme": "light"}
 
 
+@pytest.mark.parametrize("before", [None, '{"theme": "dark"}'])
+def test_undo_after_a_second_connection_leaves_nothing_of_either(home: Path, user: Path, before: str | None) -> None:
+    """The host has written its file anew in between, with our server in it."""
+    file = HOSTS["gemini"].file(user)
+    if before is not None:
+        file.parent.mkdir()
+        file.write_text(before)
+    run(home, "gemini")
+    file.write_text(json.dumps(json.loads(file.read_text()), indent=3))
+    run(home, "gemini", "--user", "ada")
+    record = home / "connected" / "gemini.json"
+    assert NAME not in str(json.loads(record.read_text())["before"])
+    run(home, "gemini", "--undo")
+    assert (json.loads(file.read_text()) if file.exists() else None) == (json.loads(before) if before else None)
+    assert file.parent.exists() == (before is not None)
+    assert not record.exists()
+
+
+def test_undo_mistrusts_a_record_whose_original_has_our_server(home: Path, user: Path) -> None:
+    """As an earlier version kept it after a second connection."""
+    file = HOSTS["cursor"].file(user)
+    run(home, "cursor")
+    record = home / "connected" / "cursor.json"
+    record.write_text(json.dumps({**json.loads(record.read_text()), "before": file.read_text()}))
+    run(home, "cursor", "--undo")
+    assert NAME not in file.read_text()
+
+
 @pytest.mark.parametrize(("before", "rest"), [("{}", "{}"), ('{"mcpServers": {}}', '{"mcpServers": {}}'), (None, None)])
 def test_undo_of_a_changed_file_leaves_no_part_of_ours(
     home: Path, user: Path, before: str | None, rest: str | None
