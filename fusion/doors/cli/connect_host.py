@@ -73,7 +73,7 @@ def connect(
     changed = after != before
     if changed and not dry_run:
         made = _missing(file.parent)
-        _write(file, after)
+        replace_text(file, before, after)
         folders = kept.folders if kept else ()
         if undo:
             _remove_empty(folders)
@@ -189,15 +189,24 @@ def _keep(record: Path, kept: Kept) -> None:
     write_atomically(record, json.dumps(content).encode())
 
 
-def _write(file: Path, text: str | None) -> None:
-    """Write a host's file whole, with the mode that it has; for None, remove it."""
+def replace_text(file: Path, before: str | None, text: str | None) -> None:
+    """Write a host's file whole, with the mode that it has; for None, remove it.
+
+    Raises SettingsError, with nothing written, if its text is not ``before`` any more: the host writes it as well.
+    """
+
+    def unchanged(_: object = None) -> None:
+        if read_text(file) != before:
+            raise SettingsError(f"{file} was changed by another program just now; nothing is written. Try again.")
+
     real = real_file(file)
     if text is None:
+        unchanged()
         real.unlink(missing_ok=True)
         return
     real.parent.mkdir(parents=True, exist_ok=True)
     mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
-    write_atomically(real, text.encode())
+    write_atomically(real, text.encode(), check=unchanged)
     real.chmod(mode)
 
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from fusion.doors.cli.connect_host import replace_text
 from fusion.doors.cli.doctor_hosts import hosts as examine_hosts
 from fusion.doors.cli.host_files import HOSTS, NAME
+from fusion.errors import SettingsError
 from fusion.home import plugin_root
 from fusion.trust import allow
 from tests.doors.fakes import SMALL, server_stopped
@@ -175,6 +177,18 @@ def test_link_out_of_the_users_folder_is_refused(home: Path, user: Path, tmp_pat
     run(home, "cursor")
     assert file.is_symlink()
     assert NAME in inside.read_text()
+
+
+@pytest.mark.parametrize("text", ["ours", None])
+def test_what_a_host_writes_in_between_is_not_lost(tmp_path: Path, text: str | None) -> None:
+    """The file is compared again right before it is replaced or removed, and nothing of ours is left."""
+    file = tmp_path / "mcp.json"
+    file.write_text("the host's new text")
+    with pytest.raises(SettingsError, match="just now; nothing is written"):
+        replace_text(file, "the text before", text)
+    assert [one.read_text() for one in tmp_path.iterdir()] == ["the host's new text"]
+    replace_text(file, "the host's new text", text)
+    assert (file.read_text() if file.exists() else None) == text
 
 
 def test_unknown_host_is_named(home: Path) -> None:
