@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fusion.client import Client
-from fusion.doors.http.middleware import PUBLIC
+from fusion.doors.http.middleware import is_public
 from fusion.doors.http.openapi import document
 from fusion.trust.token import home_token
 
@@ -137,7 +137,7 @@ def refused(there: Served, path: str, status: int, body: str) -> bool:
     words = [SECRET + " is", BACKEND, str(there.home)]
     if path != "/docs":  # the page on the API is the same for every home, and names fields such as vectors_pending
         words += ["pending", "sqlite"]
-    return not any(word in body for word in words) and (status == 401 or path.partition("?")[0] in PUBLIC)
+    return not any(word in body for word in words) and (status == 401 or is_public(path.partition("?")[0]))
 
 
 def paths() -> Sequence[str]:

@@ -348,7 +348,7 @@ class Gate:
         sent = sha256(_key(head, as_mem0=scope["path"].startswith(KEYED_AS_MEM0))).hexdigest()
         digest = scope["key_digest"] = self.sessions.key_of(sent)
         tenant = self._tenant(digest)
-        if tenant is None and not _is_public(scope["path"]) and not self._is_open(scope, head):
+        if tenant is None and not is_public(scope["path"]) and not self._is_open(scope, head):
             raise _unauthorized()
         scope["tenant"], scope["admitted"] = tenant or "default", tenant is not None
         scope["may_ask_all"] = not self.rules.keys or digest in self.rules.asks_all
@@ -562,7 +562,7 @@ def _key(head: Mapping[bytes, bytes], *, as_mem0: bool) -> bytes:
     return head.get(b"x-api-key", b"").strip() if as_mem0 else b""
 
 
-def _is_public(path: str) -> bool:
+def is_public(path: str) -> bool:
     """Whether a path needs no key."""
     return path in PUBLIC or path in INSPECTOR_SESSIONS or is_page(path)
 
