@@ -52,6 +52,8 @@ FRESH_S = 10.0
 NOBODY = "_nobody"
 """the user that a health check asks for, if the server requires one"""
 NOT_FOUND = 404
+ABSENT = object()
+"""the reply of a server that has no such memory yet; a reply of ``null`` is another"""
 """the status that `Options.absent` may explain"""
 ABSENT = "It is empty until something is stored there. Fix: if that should be so already, correct values"
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -187,7 +189,7 @@ class HttpMemory:
         path = PLACEHOLDER.sub(lambda found: quote(str(values[found[1]]), safe=""), options.path)
         body = _filled(options.body, values)
         reply = await self._reply(path, body, query.deadline_s)
-        if reply is None:
+        if reply is ABSENT:
             return None
         found = (_at(reply, where) for where in options.items)
         items = next((items for items in found if isinstance(items, list)), None)
@@ -196,7 +198,7 @@ class HttpMemory:
         return hits_of(items, limit, lambda item: hit_of(_ours(item, self._fields), assumed), self._http.server)
 
     async def _reply(self, path: str, body: Mapping[str, Any], deadline_s: float) -> Any:
-        """The JSON of the reply, or None for a 404 that says that there is no such memory. Raises BackendError."""
+        """The JSON of the reply, or `ABSENT` for a 404 that says that there is no such memory. Raises BackendError."""
         if self._options.method == "GET":
             request = Request("GET", f"{path}?{urlencode(body)}" if body else path)
         else:
@@ -206,7 +208,7 @@ class HttpMemory:
         if status != NOT_FOUND:
             return self._http.parsed(said)
         if orjson.dumps(self._absent)[1:-1] in said:
-            return None
+            return ABSENT
         raise HttpStatus(f"{self._http.server} answered {NOT_FOUND}", NOT_FOUND)
 
     async def close(self) -> None:
