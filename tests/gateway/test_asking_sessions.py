@@ -69,7 +69,8 @@ async def test_session_is_shown_a_memory_once(home: Path) -> None:
         receipt = await gateway.receipt(second.receipt_id)
         [row] = [row for row in receipt["candidates"] if row["ref"] == ref]
         assert (row["decision"], row["reason"]) == ("shown_before", "said or shown in this session")
-        assert receipt["asker"] == {"agent_id": "coder", "session_id": "s1", "channel": "telegram"}
+        whose = {"agent_id": "coder", "session_id": "s1", "channel": "telegram"}
+        assert receipt["asker"] == {**whose, "keeps_blocks": True}
         assert "asker" not in await gateway.receipt(plain.receipt_id)
 
 
