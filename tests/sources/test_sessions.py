@@ -165,11 +165,12 @@ def test_a_claude_code_session_keeps_only_spoken_turns(projects: Path):
 
 
 def test_private_turns_are_reported_and_not_kept(projects: Path):
-    """By place and reason, never by its words."""
-    rows = [claude(1, "user", "The code is 4711 [NOMEM]"), claude(2, "assistant", "Noted.")]
+    """By place and reason, never by its words; the answer to a marked prompt is not kept either."""
+    rows = [claude(1, "user", "The code is 4711 [NOMEM]"), claude(2, "assistant", "4711, noted.")]
+    rows += [claude(3, "user", "Thanks."), claude(4, "assistant", "Any time.")]
     file = put(projects / f"{ID}.jsonl", rows)
     assert next(read([file], ADA)) == Skip(f"{file}:1", MARKED)
-    assert texts(file) == ["Noted."]
+    assert texts(file) == ["Thanks.", "Any time."]
 
 
 def test_a_folder_of_projects_is_read_by_what_the_files_say(tmp_path: Path, projects: Path):
