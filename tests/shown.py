@@ -101,6 +101,8 @@ class Place:
             "LANG": "C.UTF-8",
             "COLUMNS": "120",
             "FUSION_JOBS__START_AFTER_S": "3600",  # no job runs by itself while the page is shown
+            "FUSION_HOOKS__RECALL_TIMEOUT_MS": "15000",  # what a hook prints does not depend on how busy the machine is
+            "FUSION_HOOKS__HELLO_TIMEOUT_MS": "15000",
         }
         {"checkout": self._checkout, "ada": self._notes, "empty": lambda: None}[kind]()
 
