@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from adapters.cognee import Cognee
-from fusion.contract import Event, Extracted, Hit, Moment, Place, Scope
+from fusion.contract import Event, Extracted, Fact, Hit, Moment, Place, Scope
 from fusion.errors import InvalidAnswer, Unauthorized
 from tests.backend_contract import NOW, SAMPLES, make_event, make_query
 from tests.cognee.servers import start_cognee
@@ -79,6 +79,7 @@ async def test_triplets_of_a_graph_that_a_program_built(servers: SimpleNamespace
         text="julien corrected by bug gateway.",
         kind="fact",
         path=("julien", "corrected_by", "bug gateway"),
+        fact=Fact("julien", "corrected_by", "bug gateway"),
     )
     assert ("bug gateway", "found_in", "timezone code") in paths
     assert len(await backend.search(make_query("bug gateway", limit=1))) == 1
