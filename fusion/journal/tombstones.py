@@ -8,7 +8,9 @@ An external item has one for its backend and native id. Remembering the same wor
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from fusion import wire
@@ -71,14 +73,18 @@ class Tombstones:
 
     @classmethod
     def of_quarantined(cls, db: Connection) -> Tombstones:
-        """The same for what is quarantined: what a backend reads itself must not show it either."""
+        """The same for what is quarantined: what a backend reads itself must not show it either.
+
+        Of a damaged journal, which is only read, it has what can be read.
+        """
         found = cls()
-        for row in db.execute(
-            "select * from event where forgotten = 0 and superseded_by is null "
-            "and (trust = 'quarantined' or state like '%quarantined%')"
-        ):
-            if (record := record_of(row)).trust == "quarantined":
-                found.add(Hit.of(record.event))
+        with suppress(sqlite3.DatabaseError):
+            for row in db.execute(
+                "select * from event where forgotten = 0 and superseded_by is null "
+                "and (trust = 'quarantined' or state like '%quarantined%')"
+            ):
+                if (record := record_of(row)).trust == "quarantined":
+                    found.add(Hit.of(record.event))
         return found
 
     def __bool__(self) -> bool:
