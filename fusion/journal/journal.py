@@ -60,7 +60,7 @@ from fusion.journal.rows import Record, all_match, keys_of, record_of, row_of
 from fusion.journal.schema import STEPS
 from fusion.journal.state import Change, Decision, Planned
 from fusion.journal.statements import Settled
-from fusion.journal.tombstones import Tombstones
+from fusion.journal.tombstones import Tombstones, quarantined
 from fusion.journal.watermark import Watermark
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.clock import Clock, utc_now
@@ -149,10 +149,13 @@ class Journal:
     async def load(self) -> None:
         """Load the in-memory tombstones, and the states of external items."""
         self._tombstones = await self._database.read(Tombstones.of)
-        self._quarantined = await self._database.read(Tombstones.of_quarantined)
+        self._quarantined = await self._database.read(self._read_quarantined)
         self._external_states = await self.read(state.externals)
         self._last_decision, _ = await self.read(state.changed_since, self._last_decision)
         self._has_events = bool(await self._database.rows("select 1 from owner limit 1"))
+
+    def _read_quarantined(self, db: Connection) -> Tombstones:
+        return Tombstones.of_quarantined(quarantined(db))
 
     async def check(self) -> None:
         """Read the whole file. Raises StoreDamaged when it is not what was written, and HomeGone."""
@@ -449,7 +452,7 @@ class Journal:
     async def _reread_quarantined(self) -> None:
         """After a write that may have taken away some of what is quarantined."""
         if self._quarantined:
-            self._quarantined = await self._database.read(Tombstones.of_quarantined)
+            self._quarantined = await self._database.read(self._read_quarantined)
 
     def _with_state(self, backend: str, hit: Hit) -> Hit | None:
         """An external item with the trust of its state; None if that has ended. Other hits have a record."""
@@ -648,7 +651,7 @@ class Journal:
             self._cache.invalidate()
             self._cache.drop_records(items)
             if await self.read(state.changes_trust, items):
-                self._quarantined = await self._database.read(Tombstones.of_quarantined)
+                self._quarantined = await self._database.read(self._read_quarantined)
             self._external_states = await self.read(state.externals)
 
     # Forgetting
@@ -719,7 +722,7 @@ class Journal:
             self._has_events = True
             if deletions or changed:
                 self._tombstones = await self._database.read(Tombstones.of)
-            self._quarantined = await self._database.read(Tombstones.of_quarantined)
+            self._quarantined = await self._database.read(self._read_quarantined)
         await self._show_decisions()
         if deletions:
             await self._database.checkpoint()  # as in `forget`

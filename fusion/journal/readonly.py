@@ -7,7 +7,7 @@ says whether it was forgotten and whose it is, so an event without a readable ro
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from fusion.journal import Journal
 from fusion.journal.outbox import Deliveries
 from fusion.journal.owners import Owners
 from fusion.journal.rows import Record, record_of
+from fusion.journal.tombstones import Tombstones, quarantined
 from fusion.lib.bm25 import Frequencies
 from fusion.store.sqlite import Connection, Database
 
@@ -40,6 +41,9 @@ class ReadOnlyJournal(Journal):
             await journal.close()
             raise
         return journal
+
+    def _read_quarantined(self, db: Connection) -> Tombstones:
+        return Tombstones.of_quarantined(_readable(quarantined(db)))
 
     async def check(self) -> None:
         raise StoreDamaged(self._database.refusal)
@@ -99,6 +103,12 @@ async def _or(found: Awaitable[T], unreadable: T) -> T:
         return await found
     except StoreDamaged:
         return unreadable
+
+
+def _readable(records: Iterator[Record]) -> Iterator[Record]:
+    """The records before the first damaged page."""
+    with suppress(sqlite3.DatabaseError):
+        yield from records
 
 
 def _record(db: Connection, event_id: str) -> Record:

@@ -8,9 +8,7 @@ An external item has one for its backend and native id. Remembering the same wor
 from __future__ import annotations
 
 import re
-import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from fusion import wire
@@ -51,6 +49,15 @@ _FOLDER_HASH = re.compile(r"-[0-9a-f]{8}(?=/)")
 """the suffix of a folder's name where another folder of that name was taken first"""
 
 
+def quarantined(db: Connection) -> Iterator[Record]:
+    """The current memories that are quarantined."""
+    rows = db.execute(
+        "select * from event where forgotten = 0 and superseded_by is null "
+        "and (trust = 'quarantined' or state like '%quarantined%')"
+    )
+    yield from (record for record in map(record_of, rows) if record.trust == "quarantined")
+
+
 @dataclass(frozen=True, slots=True)
 class Tombstones:
     """The tombstones in memory, against which every answer is checked: hashes only."""
@@ -72,19 +79,11 @@ class Tombstones:
         return tombstones
 
     @classmethod
-    def of_quarantined(cls, db: Connection) -> Tombstones:
-        """The same for what is quarantined: what a backend reads itself must not show it either.
-
-        Of a damaged journal, which is only read, it has what can be read.
-        """
+    def of_quarantined(cls, records: Iterable[Record]) -> Tombstones:
+        """The same for what is quarantined: what a backend reads itself must not show it either."""
         found = cls()
-        with suppress(sqlite3.DatabaseError):
-            for row in db.execute(
-                "select * from event where forgotten = 0 and superseded_by is null "
-                "and (trust = 'quarantined' or state like '%quarantined%')"
-            ):
-                if (record := record_of(row)).trust == "quarantined":
-                    found.add(Hit.of(record.event))
+        for record in records:
+            found.add(Hit.of(record.event))
         return found
 
     def __bool__(self) -> bool:
