@@ -305,7 +305,7 @@ class ReadsDocuments(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DocumentVersion:
-    """An earlier version of a document: when it was written, by whom, why, and its text."""
+    """An earlier version of a document: its time, author, message and text."""
 
     at: datetime
     by: str

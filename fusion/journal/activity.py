@@ -13,7 +13,7 @@ from fusion.store.sqlite import Connection
 
 _DAY = timedelta(days=1) // timedelta(microseconds=1)
 MAX_SOURCES = 20
-"""kinds of sources that are told apart; the rarest others count together"""
+"""kinds of sources with a count of their own; the rarest others share one"""
 OTHERS = "others"
 DIRECT = "direct"
 """the kind of what names no source"""

@@ -2,7 +2,7 @@
 
 Two memories are compared by structure, never by their texts: two versions of one memory (a backend has another text of
 an event, or two backends hold items with one UUID), or two values of an attribute that has one at a time
-(`fusion.lib.single_valued`) of one subject of one owner. The one that was asserted last holds, whatever its rank:
+(`fusion.lib.single_valued`) of one subject of one owner. The last assertion holds, at any rank:
 
 - Of two values the one that began to hold later (`Hit.began`), of two versions the one that was recorded later; where
   that is the same, the other of these times decides. A file's time of reading says nothing of when it was written.
@@ -237,7 +237,7 @@ def _last(claims: Sequence[Claim]) -> Claim:
 
 
 def _claim_key(claim: Claim) -> tuple[Any, ...]:
-    """The order of claims, the same whatever backend answered first. Of equal ones what is not extracted is first."""
+    """The order of claims, the same for every order of answers. A stated claim precedes an extracted one."""
     times = [*map(str, claim.times)]
     return claim.ref, claim.value, claim.extracted, -claim.trust, claim.store, times, claim.sources
 
@@ -285,7 +285,7 @@ def _sources(hit: Hit, records: Mapping[str, Record], query: Query) -> list[Reco
 
 
 def _states(record: Record, fact: Fact) -> bool:
-    """Whether a memory names both ends of a fact. It vouches for no other one, whatever a backend says."""
+    """Whether a memory names the subject and the object of a fact. It supports no other fact."""
     text = _plain_text(spoken(record.event.text, record.event.speaker))
     ends = plain(fact.subject[:MAX_CHARS]), plain(fact.object[:MAX_CHARS])
     return all(end and f" {end} " in text for end in ends)
@@ -334,7 +334,7 @@ def _about(fact: Fact, hit: Hit, more: Collection[str]) -> tuple[str, ...] | Non
 
 
 def _item(uuid: str, hit: Hit) -> tuple[str, ...]:
-    """An item of an owner, whatever backend has it. An edge and a note of a graph are two items."""
+    """The identity of an owner's item across backends. An edge and a note of a graph are two items."""
     return _VERSION, hit.scope.tenant, hit.scope.user_id or "", hit.kind, uuid.lower()
 
 

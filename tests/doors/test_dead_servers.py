@@ -32,7 +32,7 @@ from tests.doors.test_hooks import hook, is_silent
 MOST_MS = 300
 LIMIT = "FUSION_HOOKS__HELLO_TIMEOUT_MS"
 SHORT_MS: Mapping[str, str] = {"hung": "50"}
-"""a limit that ends a wait before any other does; what answers without a proof is known at once, whatever the limit"""
+"""a limit that ends a wait before any other does; a reply without a proof is recognised at once"""
 SAID: Mapping[Way, str] = {
     "hung": "does not answer within 0.05 s",
     "garbage": "does not know the home's token",

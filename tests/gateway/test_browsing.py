@@ -119,7 +119,7 @@ async def test_memories_are_listed_by_what_they_are(home: Path) -> None:
     ],
 )
 async def test_memories_are_listed_by_their_words(home: Path, q: str, names: set[str]) -> None:
-    """As they are written, whatever their case; no sign in them is a pattern."""
+    """They match literally, without regard to case; no character in them is a pattern."""
     async with kept(home) as found:
         assert await found.names(q=q, state="all") == names
 

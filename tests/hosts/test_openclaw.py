@@ -100,7 +100,7 @@ def kept(world: World) -> list[str]:
 
 
 def kept_after(world: World, *texts: str) -> list[str]:
-    """All memories, once these are there; whatever is there if they do not come."""
+    """All memories once these are present; those that are present if these do not come."""
     deadline = time.monotonic() + KEPT_S
     while not set(texts) <= set(found := kept(world)) and time.monotonic() < deadline:
         pass

@@ -223,7 +223,7 @@ async def test_record_of_later_than_now_is_of_unknown_time() -> None:
 
 @pytest.mark.parametrize("since", [None, "2024-01-01"], ids=["unknown", "equal"])
 async def test_values_of_equal_or_unknown_times_are_disputed(since: str | None) -> None:
-    """Neither is left out, whatever the recipe."""
+    """No recipe leaves either out."""
     backends = {**EDGES, "neo4j": [lives_in("edge/2", "Paris", since)]}
     outcome = await fuse(ASK, LEAVE_OUT, live(backends))
     assert decisions(outcome) == {NEW: "packed", OLD: "packed"}
@@ -642,7 +642,7 @@ HITS = st.lists(
 async def test_no_hit_goes_without_a_decision_in_any_order(
     recipe: Recipe, zep: list[tuple[Any, ...]], neo4j: list[tuple[Any, ...]]
 ) -> None:
-    """Whatever two stores say, in whatever order: the same decisions, one for each hit that is not refused."""
+    """The order of stores and hits changes no decision, and each hit that is not refused has one."""
 
     def hits(edges: list[tuple[Any, ...]]) -> list[Hit]:
         return [

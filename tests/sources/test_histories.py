@@ -367,7 +367,7 @@ async def test_heartbeats_are_kept_if_the_setting_says_so(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("skip", [True, False])
 async def test_marked_prompt_goes_with_its_answer(tmp_path: Path, skip: bool) -> None:
-    """Whatever the setting for heartbeats says."""
+    """No setting for heartbeats changes that."""
     async with home(tmp_path, Rules(skip_heartbeat=skip)) as ours:
         said = talk(MILL, NOTED, "[NOMEM] My PIN is 4711.", "4711 is a nice PIN for a bicycle lock.", BOAT)
         assert await ours.take(said) == [MILL, NOTED, BOAT]

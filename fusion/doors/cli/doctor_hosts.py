@@ -157,7 +157,7 @@ def _denied(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _silent(home: Path, folder: Path) -> Iterator[Finding]:
-    """Whether Claude Code has talked since it last called the hook of a prompt, in whatever way it was switched off."""
+    """Whether Claude Code has held a conversation since it last called the prompt hook. The cause does not matter."""
     talked, called = _newest_transcript(folder / "projects"), {one.hook: one.at for one in last_calls(home)}
     last = called.get("user-prompt-submit", _changed(folder / "plugins" / "installed_plugins.json"))
     if talked is None or last is None or talked <= last + LATE_S:
