@@ -4,8 +4,7 @@ import { useCallback, useEffect, useRef, useState } from "./html.js";
 
 const NOTHING = { state: "idle", backends: {}, answer: null, candidates: [], recording: null, error: null };
 
-/** milliseconds that a slider has to rest */
-const KNOB_PAUSE_MS = 30;
+const UNCHANGED = { replayed: null, error: null };
 
 export function useAsking() {
   const [asked, setAsked] = useState(NOTHING);
@@ -38,27 +37,34 @@ export function useAsking() {
   return { ...asked, ask, stop };
 }
 
-/** The answer packed again with changed numbers. The latest change wins; in between the last answer stands. */
+/** The answer packed again with changed numbers. One request at a time: the next has the latest change. */
 export function useReplay(recording, changes) {
-  const [state, setState] = useState({ replayed: null, error: null });
-  useEffect(() => {
-    if (!recording || !Object.keys(changes).length) {
-      setState({ replayed: null, error: null });
-      return undefined;
-    }
-    const abort = new AbortController();
-    const timer = setTimeout(async () => {
+  const [state, setState] = useState(UNCHANGED);
+  const wanted = useRef(null);
+  const asking = useRef(false);
+
+  async function follow() {
+    asking.current = true;
+    for (let asked = null; wanted.current && wanted.current !== asked; ) {
+      asked = wanted.current;
+      const stands = () => wanted.current?.recording === asked.recording;
       try {
-        const replayed = await post("/v1/replay", { recording, ...changes }, { signal: abort.signal });
-        setState({ replayed, error: null });
+        const replayed = await post("/v1/replay", asked);
+        if (stands()) setState({ replayed, error: null });
       } catch (error) {
-        if (!abort.signal.aborted) setState((now) => ({ ...now, error }));
+        if (stands()) setState((now) => ({ ...now, error }));
       }
-    }, KNOB_PAUSE_MS);
-    return () => {
-      clearTimeout(timer);
-      abort.abort();
-    };
+    }
+    asking.current = false;
+  }
+
+  useEffect(() => {
+    wanted.current = recording && Object.keys(changes).length ? { recording, ...changes } : null;
+    if (!wanted.current) setState(UNCHANGED);
+    else if (!asking.current) follow();
   }, [recording, JSON.stringify(changes)]);
+  useEffect(() => () => {
+    wanted.current = null;
+  }, []);
   return state;
 }
