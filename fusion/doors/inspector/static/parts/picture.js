@@ -29,8 +29,17 @@ function draw(canvas, graph, { chosen, marked, onChoose }) {
   let hovered = -1;
   let frame = 0;
 
-  const style = getComputedStyle(document.documentElement);
-  const colour = (name) => style.getPropertyValue(name).trim();
+  const colours = new Map();
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  /** A colour of the style sheet as a canvas takes it, in the theme of now. */
+  const colour = (name) => {
+    const key = `${name} ${document.documentElement.dataset.theme} ${dark.matches}`;
+    if (!colours.has(key)) {
+      canvas.style.color = `var(${name})`;
+      colours.set(key, getComputedStyle(canvas).color);
+    }
+    return colours.get(key);
+  };
   const again = () => {
     frame ||= requestAnimationFrame(show);
   };
