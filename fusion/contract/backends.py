@@ -29,6 +29,8 @@ class Features:
     tenant: str = "default"
     as_of: bool = False
     no_user: bool = False
+    embedded: bool = False
+    """whether it keeps what it is sent in this gateway's own folder or memory, where no other gateway sees it"""
     kinds: frozenset[Kind] = frozenset()
     """kinds of events that it stores; empty if it is read-only"""
 

@@ -163,7 +163,7 @@ class Event:
     @property
     def doubtful(self) -> bool:
         """Whether it is untrusted or output of a tool, and so never part of what others say."""
-        return self.trust == "untrusted" or self.origin == "tool"
+        return is_doubtful(self.trust, self.origin)
 
     @property
     def stated_by(self) -> str | None:
@@ -172,15 +172,26 @@ class Event:
         Places of one document are combined only if the same source vouches for them. Each claimed source counts as one
         of its own, and so do output of tools and untrusted memories.
         """
-        source = self.source or ""
-        kind, colon, _ = source.partition(":")
-        if kind == "file" and colon and self.place is not None and self.place.unit == "line":
-            return self.source
-        doubtful = " (untrusted)" if self.doubtful else ""
-        if source.startswith(CLAIMED_PREFIX):
-            return source + doubtful
-        # ":x" has the kind ":", as in the journal's conversations; a source without a colon has none.
-        return ((kind or colon) if colon else "") + doubtful or None
+        unit = None if self.place is None else self.place.unit
+        return voucher(self.source, unit, doubtful=self.doubtful)
+
+
+def is_doubtful(trust: Trust, origin: Origin) -> bool:
+    """See `Event.doubtful`."""
+    return trust == "untrusted" or origin == "tool"
+
+
+def voucher(source: str | None, unit: str | None, *, doubtful: bool) -> str | None:
+    """See `Event.stated_by`; ``unit`` is that of its place, None without one."""
+    named = source or ""
+    kind, colon, _ = named.partition(":")
+    if kind == "file" and colon and unit == "line":
+        return source
+    mark = " (untrusted)" if doubtful else ""
+    if named.startswith(CLAIMED_PREFIX):
+        return named + mark
+    # ":x" has the kind ":", as in the journal's conversations; a source without a colon has none.
+    return ((kind or colon) if colon else "") + mark or None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,30 @@ class TokenVectors:
     words: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """One text: its dense vector, unit length, and a vector for each of its tokens."""
+
+    dense: Floats
+    tokens: TokenVectors
+
+
+class TextEncoder(Protocol):
+    """What runs a model: texts in, vectors out. Synchronous, stateless and thread-safe."""
+
+    def encode(self, texts: Sequence[str], *, question: bool = False) -> list[Encoded]:
+        """Encode the texts, in order, as memories or as questions; a question's tokens have their names."""
+        ...
+
+    def knows(self, word: str) -> bool:
+        """Whether the vocabulary has a lower-case word as a whole."""
+        ...
+
+    def close(self) -> None:
+        """Close what it holds open, such as a connection to the model's server."""
+        ...
+
+
 class Embedder(Protocol):
     """A model that turns texts into vectors. All backends share one, so that a text is encoded once.
 

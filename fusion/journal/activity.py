@@ -8,8 +8,8 @@ from datetime import date, datetime, timedelta
 
 from fusion.contract import Scope
 from fusion.journal.rows import visible_to
+from fusion.store.database import Connection
 from fusion.store.rows import microseconds, storable, time_of
-from fusion.store.sqlite import Connection
 
 _DAY = timedelta(days=1) // timedelta(microseconds=1)
 MAX_SOURCES = 20
@@ -31,7 +31,7 @@ class Activity:
 def activity(db: Connection, scope: Scope, since: datetime) -> Activity:
     """What happened since a time to the memories that a scope may see, or that its user had."""
     visible, values = visible_to(scope)
-    kind = "case when instr(source, ':') then substr(source, 1, instr(source, ':') - 1) else source end"
+    kind = "case when instr(source, ':') > 0 then substr(source, 1, instr(source, ':') - 1) else source end"
     remembered = db.execute(
         f"select recorded_at / {_DAY} as day, coalesce({kind}, '{DIRECT}') as kind, count(*) as n from event "
         f"where {visible} and recorded_at >= ? group by 1, 2",

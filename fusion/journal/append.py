@@ -10,12 +10,12 @@ from typing import Literal
 from fusion.contract import CLAIMED_PREFIX, Event
 from fusion.errors import NotFound
 from fusion.journal import conversations, distil_queue, outbox, retire, state, statements, versions
-from fusion.journal.rows import RETIRED, count, insert_event, keys_of, row_of, written_state
+from fusion.journal.rows import RETIRED, Keys, count, count_added, insert_event, keys_of, row_of, written_state
 from fusion.journal.same_words import count_repeat, find_repeat
 from fusion.journal.tombstones import Tombstones, is_blocked, lift
 from fusion.lib.ids import short_ref
+from fusion.store.database import Connection
 from fusion.store.rows import event_of, storable
-from fusion.store.sqlite import Connection
 
 Outcome = Literal["stored", "duplicate", "superseded", "blocked"]
 
@@ -60,28 +60,41 @@ def append_all(db: Connection, events: Sequence[Event], rules: AppendRules) -> l
     """Store events; the outcomes in their order."""
     for event in events:
         conversations.adopt(db, event)
+    keyed = [(event, keys_of(event)) for event in events]
     finals: dict[str | None, dict[str | None, Event]] = {}
-    for event in events:
-        at_place = finals.setdefault(keys_of(event)[0], {})
+    for event, (place_key, *_) in keyed:
+        at_place = finals.setdefault(place_key, {})
         at_place.pop(event.file, None)
         at_place[event.file] = event
-    return [_append(db, event, finals[keys_of(event)[0]], rules) for event in events]
+    added: list[Event] = []
+    stored = [_append(db, event, keys, finals[keys[0]], rules, added) for event, keys in keyed]
+    count_added(db, added)
+    return stored
 
 
-def _append(db: Connection, event: Event, finals: Mapping[str | None, Event], rules: AppendRules) -> Stored:
+def _append(
+    db: Connection,
+    event: Event,
+    keys: Keys,
+    finals: Mapping[str | None, Event],
+    rules: AppendRules,
+    added: list[Event],
+) -> Stored:
     """Store one event; ``finals`` are the last events of the call for its place, by file and in their order.
 
-    Nothing is written for a duplicate, or for an event that a tombstone blocks.
+    Nothing is written for a duplicate, or for an event that a tombstone blocks. One that is stored joins ``added``,
+    which are counted together, before anything is subtracted.
     """
-    place_key, natural, words = keys_of(event)
+    place_key, natural, words = keys
     withheld = 0
     if rules.updates:
         lift(db, words)
     if natural is not None:
-        event, given = conversations.claim_if_uninvited(db, event), event
+        event, given = conversations.claim_if_uninvited(db, event, keys), event
+        blocked = is_blocked(db, given, keys)
         if event is not given:
-            place_key, natural, words = keys_of(event)
-        blocked = is_blocked(db, given) or (event is not given and is_blocked(db, event))
+            place_key, natural, words = keys = keys_of(event)
+            blocked = blocked or is_blocked(db, event, keys)
         event, withheld = _without_forgotten(event, rules.tombstones)
         row = db.execute("select * from event where natural = ?", (natural,)).fetchone()
         if row is not None and not row["forgotten"]:
@@ -94,6 +107,7 @@ def _append(db: Connection, event: Event, finals: Mapping[str | None, Event], ru
                         distil_queue.add(db, row["seq"])
                     return Stored(short_ref(row["seq"]), event_of(row), "stored")
             elif row["superseded_by"] is None and other and len(event.text) > len(row["text"]):
+                _count(db, added)
                 retire.retire(db, [row])
             elif (
                 row["superseded_by"] is None
@@ -122,10 +136,14 @@ def _append(db: Connection, event: Event, finals: Mapping[str | None, Event], ru
         file=event.file,
         state=written_state(state.initial(event), event.scope.project),
     )
-    retired = () if event.supersedes is None else supersede(db, event.supersedes, event.event_id, rules.distils)
+    retired: Sequence[Event] = ()
+    if event.supersedes is not None:
+        _count(db, added)
+        retired = supersede(db, event.supersedes, event.event_id, rules.distils)
     outbox.enter(db, seq, rules.stores, urgent=rules.urgent)
-    db.executemany("insert or ignore into derived values(?, ?)", [(s, event.event_id) for s in event.derived_from])
-    count(db, event, +1)
+    derived = [(source, event.event_id) for source in event.derived_from]
+    db.executemany("insert into derived values(?, ?) on conflict do nothing", derived)
+    added.append(event)
     if rules.distils and event.kind == "turn" and event.trust != "quarantined":
         distil_queue.add(db, seq)
     if statements.may_state(event):
@@ -137,6 +155,11 @@ def _append(db: Connection, event: Event, finals: Mapping[str | None, Event], ru
             state.carry_settings_over(db, event.supersedes, event.event_id, event.recorded_at)
     replaced = None if event.supersedes is None else _ref_of(db, event.supersedes)
     return Stored(short_ref(seq), event, outcome, tuple(retired), withheld, supersedes=replaced)
+
+
+def _count(db: Connection, added: list[Event]) -> None:
+    count_added(db, added)
+    added.clear()
 
 
 def _is_last(db: Connection, event: Event, finals: Mapping[str | None, Event]) -> bool:

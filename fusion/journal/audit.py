@@ -11,8 +11,8 @@ from datetime import datetime
 
 from fusion.contract import Scope
 from fusion.journal import outbox
+from fusion.store.database import Connection
 from fusion.store.rows import microseconds, storable, time_of
-from fusion.store.sqlite import Connection
 
 SCHEMA = """
 create table audit(

@@ -31,8 +31,8 @@ from fusion.journal import (
 )
 from fusion.journal.rows import RETIRED, Record, count, record_of, visible_to
 from fusion.lib.ids import short_ref
+from fusion.store.database import Connection, Row
 from fusion.store.rows import event_of, storable, time_of
-from fusion.store.sqlite import Connection, Row
 
 SCHEMA = """
 alter table event add column batch text;
@@ -130,8 +130,8 @@ def take_back(db: Connection, row: Row, record: Record, now: datetime, *, by: st
     use.drop(db, event.event_id)
     inclusions.drop(db, event.event_id)
     db.execute(
-        "update event set text = '', speaker = null, stated = '[]', file = null, forgotten = 1, natural = null, "
-        "batch = null where seq = ?",
+        "update event set text = '', speaker = null, stated = '[]', file = null, words_hash = 0, forgotten = 1, "
+        "natural = null, batch = null where seq = ?",
         (row["seq"],),
     )
     feedback.drop(db, event.scope.tenant, record.ref)

@@ -16,8 +16,8 @@ from fusion.errors import BadInput
 from fusion.journal.rows import RETIRED, Record, record_of, visible_to
 from fusion.lib.ids import cursor as cursor_of
 from fusion.lib.ids import parse_cursor
+from fusion.store.database import Connection, Row
 from fusion.store.rows import microseconds, storable
-from fusion.store.sqlite import Connection, Row
 
 Standing = Literal[
     "current", "archived", "superseded", "retired", "expired", "decayed", "lost", "merged", "quarantined"
@@ -36,11 +36,11 @@ _TIME = "coalesce(at, recorded_at)"
 
 def _of_state(name: str, otherwise: str = "null") -> str:
     """SQL for a field of a state, which is JSON with the fields that differ from a new memory's."""
-    return f"case when instr(state, '\"{name}\"') then json_extract(state, '$.{name}') else {otherwise} end"
+    return f"case when instr(state, '\"{name}\"') > 0 then json_extract(state, '$.{name}') else {otherwise} end"
 
 
 _TRUST, _ENDED, _PROJECT = _of_state("trust", "trust"), _of_state("ended"), _of_state("project", "project")
-_IMPORTANCE = f"coalesce({_of_state('importance')}, -1)"
+_IMPORTANCE = f"coalesce(cast({_of_state('importance')} as double precision), -1)"
 _LEFT = f"superseded_by is null and {_TRUST} <> 'quarantined'"
 _VALID = "(valid_to is null or valid_to > :now)"
 _STANDINGS: Mapping[Standing, str] = {
@@ -170,7 +170,7 @@ def _conditions(asked: Browse, now: datetime) -> tuple[list[str], dict[str, obje
     fits(f"{_PROJECT} = :in_project", "in_project", asked.in_project)
     fits(f"{_IMPORTANCE} >= :least", "least", asked.min_importance)
     tagged = "select 1 from json_each(state, '$.tags') t where t.value = :tag"
-    fits(f"instr(state, '\"tags\"') and exists ({tagged})", "tag", asked.tag)
+    fits(f"instr(state, '\"tags\"') > 0 and exists ({tagged})", "tag", asked.tag)
     if asked.state is None:
         terms.append("superseded_by is null")
     elif asked.state != "all":

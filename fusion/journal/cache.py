@@ -10,17 +10,17 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from fusion.contract import Event, Scope, document_key
-from fusion.journal.rows import Record, frequencies, record_of
+from fusion.contract import Event, Scope, document_key, is_doubtful, voucher
+from fusion.journal.rows import RECORD_COLUMNS, Record, frequencies, record_in
 from fusion.lib.bm25 import Frequencies
-from fusion.store.rows import event_of
-from fusion.store.sqlite import Database
+from fusion.store.database import VALUES, Connection, Database
 
 CACHED_RECORDS = 20_000
 CACHED_DOCUMENTS = 2_000
 CACHED_TERMS = 50_000
 
 
+_OrderKey = tuple[object, ...]
 _Order = Mapping[str, tuple[Sequence[str], int]]
 """the current events of one document or session: by event id, the ids in reading order, and its position there"""
 
@@ -31,7 +31,7 @@ class JournalCache:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._records: OrderedDict[str, Record] = OrderedDict()
-        self._orders: OrderedDict[tuple[object, ...], _Order] = OrderedDict()
+        self._orders: OrderedDict[_OrderKey, _Order] = OrderedDict()
         self._neighbours: dict[tuple[str, int], tuple[Record, ...]] = {}
         self._counts: dict[tuple[str, str | None], Frequencies] = {}
         self.changes = 0
@@ -43,10 +43,10 @@ class JournalCache:
         missing = [i for i in event_ids if i not in found]
         if missing:
             changes = self.changes
-            wanted = "select * from event where event_id in (select value from json_each(?))"
+            wanted = f"select {RECORD_COLUMNS} from event where event_id in {VALUES}"
             rows = await self._database.rows(wanted, (json.dumps(missing),))
             for row in rows:
-                record = record_of(row)
+                record = record_in(tuple(row))
                 found[record.event.event_id] = record
                 if changes == self.changes:
                     self._records[record.event.event_id] = record
@@ -71,45 +71,27 @@ class JournalCache:
 
     async def _neighbour_ids(self, records: Iterable[Record], span: int) -> Mapping[str, Sequence[str]]:
         """By event id, the ids of up to ``span`` events before it and after it in its order."""
+        keyed = [(record.event.event_id, key) for record in records if (key := _order_key(record.event)) is not None]
+        orders = await self._orders_of(dict.fromkeys(key for _, key in keyed))
         found: dict[str, list[str]] = {}
-        orders: dict[tuple[object, ...], _Order] = {}
-        for record in records:
-            key = _order_key(record.event)
-            if key is None:
-                continue
-            if key not in orders:
-                orders[key] = await self._order(key)
-            if (there := orders[key].get(record.event.event_id)) is not None:
+        for event_id, key in keyed:
+            if (there := orders[key].get(event_id)) is not None:
                 ids, at = there
-                found[record.event.event_id] = [*ids[max(0, at - span) : at], *ids[at + 1 : at + 1 + span]]
+                found[event_id] = [*ids[max(0, at - span) : at], *ids[at + 1 : at + 1 + span]]
         return found
 
-    async def _order(self, key: tuple[object, ...]) -> _Order:
-        """The current events of one document or session in reading order.
-
-        What a file of JSONL says of a session is in an order of its own. Which file has a document is decided when an
-        event is stored, so its events are in one order across files.
-        """
-        order = self._orders.get(key)
-        if order is None:
+    async def _orders_of(self, keys: Iterable[_OrderKey]) -> Mapping[_OrderKey, _Order]:
+        """By key, the orders of documents and sessions. Those that are not cached are read together."""
+        found = {key: self._orders.get(key) for key in keys}
+        if missing := [key for key, order in found.items() if order is None]:
             changes = self.changes
-            by = "document = ? and place_unit = ?" if key[0] == "document" else "document is null and session_id = ?"
-            *owner, stated_by = key[1:]
-            rows = await self._database.rows(
-                "select * from event where tenant = ? and user_id is ? and agent_id is ? and run_id is ? "
-                f"and {by} and forgotten = 0 and superseded_by is null order by place_start, seq",
-                owner,
-            )
-            by_file: dict[str | None, list[str]] = {}
-            for row in rows:
-                if event_of(row).stated_by == stated_by:
-                    by_file.setdefault(None if key[0] == "document" else row["file"], []).append(row["event_id"])
-            order = {event_id: (ids, at) for ids in by_file.values() for at, event_id in enumerate(ids)}
+            read = await self._database.read(lambda db: {key: _read_order(db, key) for key in missing})
+            found |= read
             if changes == self.changes:
-                self._orders[key] = order
+                self._orders |= read
             while len(self._orders) > CACHED_DOCUMENTS:
                 self._orders.popitem(last=False)
-        return order
+        return {key: order for key, order in found.items() if order is not None}
 
     async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
         """The document frequency of each term among the memories of the scope's user, or of the whole tenant."""
@@ -156,7 +138,29 @@ class JournalCache:
         self._orders.clear()
 
 
-def _order_key(event: Event) -> tuple[object, ...] | None:
+def _read_order(db: Connection, key: _OrderKey) -> _Order:
+    """The current events of one document or session in reading order.
+
+    What a file of JSONL says of a session is in an order of its own. Which file has a document is decided when an event
+    is stored, so its events are in one order across files.
+    """
+    of_document = key[0] == "document"
+    by = "document = ? and place_unit = ?" if of_document else "document is null and session_id = ?"
+    *owner, stated_by = key[1:]
+    rows = db.execute(
+        "select event_id, file, source, place_unit, trust, origin from event "
+        "where tenant = ? and user_id is ? and agent_id is ? and run_id is ? "
+        f"and {by} and forgotten = 0 and superseded_by is null order by place_start, seq",
+        owner,
+    )
+    by_file: dict[str | None, list[str]] = {}
+    for event_id, file, source, unit, trust, origin in rows:
+        if voucher(source, unit, doubtful=is_doubtful(trust, origin)) == stated_by:
+            by_file.setdefault(None if of_document else file, []).append(event_id)
+    return {event_id: (ids, at) for ids in by_file.values() for at, event_id in enumerate(ids)}
+
+
+def _order_key(event: Event) -> _OrderKey | None:
     """The key of the order that an event is in: its document, else its session, by who stated it; None without."""
     scope = event.scope
     if event.place is not None:

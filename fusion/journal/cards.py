@@ -8,8 +8,8 @@ from datetime import datetime
 from fusion.contract import Scope
 from fusion.journal import rows
 from fusion.lib.cards import METHOD, Card, CardLine, read_lines, written_lines
+from fusion.store.database import Connection, Row
 from fusion.store.rows import microseconds, storable, time_of
-from fusion.store.sqlite import Connection, Row
 
 SCHEMA = """
 create table card(
@@ -63,7 +63,7 @@ def put(db: Connection, scope: Scope, card: Card, now: datetime, worded: Worded 
     _delete(db, "tenant = ? and user_id = ? and audience = ? and subject = ?", (*owner, card.subject))
     made = db.execute(
         "insert into card(tenant, user_id, audience, subject, at, digest, body, method, worded) "
-        "values(?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "values(?, ?, ?, ?, ?, ?, ?, ?, ?) returning id",
         (
             *owner,
             card.subject,
@@ -74,8 +74,9 @@ def put(db: Connection, scope: Scope, card: Card, now: datetime, worded: Worded 
             None if worded is None else storable(written_lines(worded.lines)),
         ),
     )
-    sources = [(event_id, made.lastrowid) for event_id in card.sources]
-    db.executemany("insert or ignore into card_source values(?, ?)", sources)
+    number = made.fetchone()["id"]
+    sources = [(event_id, number) for event_id in card.sources]
+    db.executemany("insert into card_source values(?, ?) on conflict do nothing", sources)
     return True
 
 

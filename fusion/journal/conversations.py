@@ -26,11 +26,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fusion.contract import CLAIMED_PREFIX, READER_KINDS, Event, document_key
-from fusion.journal.rows import keys_of, row_of
+from fusion.journal.rows import Keys, keys_of, row_of
 from fusion.journal.tombstones import is_blocked
 from fusion.lib.ids import parse_short_ref
+from fusion.store.database import Connection, Row
 from fusion.store.rows import EVENT_NAMES, event_row, storable
-from fusion.store.sqlite import Connection, Row
 
 LONG_TURN_CHARS = 20
 """characters of a turn that no stranger guesses"""
@@ -55,14 +55,15 @@ _PLACED = (
 _TURNS = f"select source {_PLACED} and {_DOUBTFUL} = 0 and {_PARTY} = ?"
 
 
-def claim_if_uninvited(db: Connection, event: Event) -> Event:
+def claim_if_uninvited(db: Connection, event: Event, keys: Keys) -> Event:
     """The event, as a claim if it may not join the conversation at its place, or not have its natural key.
 
     A claim of a file replaces nothing. A file that has a conversation's first turn becomes the file of that turn.
     """
     # This ends: each claim has a longer source, and one that no row has yet has an empty conversation.
-    while not _is_invited(db, event):
+    while not _is_invited(db, event, keys):
         event = replace(event, source=_claimed_source(event), supersedes=None if event.file else event.supersedes)
+        keys = keys_of(event)
     return event
 
 
@@ -73,10 +74,10 @@ def _claimed_source(event: Event) -> str:
     return CLAIMED_PREFIX + (event.source or "no source")
 
 
-def _is_invited(db: Connection, event: Event) -> bool:
-    known = db.execute("select * from event where natural = ?", (keys_of(event)[1],)).fetchone()
+def _is_invited(db: Connection, event: Event, keys: Keys) -> bool:
+    known = db.execute("select * from event where natural = ?", (keys[1],)).fetchone()
     if event.file is not None:
-        return _line_is_invited(db, event, known)
+        return _line_is_invited(db, event, keys, known)
     if known is not None:
         return known["file"] is None or _states(known, event)
     return _caller_is_invited(db, event)
@@ -85,9 +86,9 @@ def _is_invited(db: Connection, event: Event) -> bool:
 # Files -----------------------------------------------------------------------------------------------------------
 
 
-def _line_is_invited(db: Connection, event: Event, known: Row | None) -> bool:
+def _line_is_invited(db: Connection, event: Event, keys: Keys, known: Row | None) -> bool:
     """Whether a line of JSONL may be stored as it is; ``known`` is the event that has its natural key."""
-    if known is not None and known["forgotten"] and is_blocked(db, event):
+    if known is not None and known["forgotten"] and is_blocked(db, event, keys):
         return True  # it is not stored at all
     member = event.place is None or _file_is_invited(db, event)
     if known is not None and _is_current(known) and _says(known, event):  # a duplicate, which changes nothing

@@ -47,8 +47,8 @@ from fusion.journal.rows import (
 from fusion.journal.same_words import SameWords
 from fusion.journal.tombstones import item_keys, keys_under, store_tombstones
 from fusion.lib.ids import uuid7
+from fusion.store.database import VALUES, Connection, Row, listed
 from fusion.store.rows import event_of
-from fusion.store.sqlite import VALUES, Connection, Row, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,9 @@ def released_by(db: Connection, event_ids: Sequence[str], scope: Scope) -> dict[
     terms, values = visible_to(scope)
     found: dict[str, list[str]] = {}
     for row in db.execute(
-        f"select * from event where merged_into in {VALUES} and event_id not in {VALUES} "
+        # Apart, because SQLite would rather look through all memories of the tenant.
+        f"with merged as materialized (select * from event where merged_into in {VALUES}) "
+        f"select * from merged where event_id not in {VALUES} "
         f"and forgotten = 0 and superseded_by is null and {terms} order by seq",
         (*listed(event_ids), *listed(event_ids), *values),
     ):
@@ -149,10 +151,13 @@ def with_dependents(db: Connection, named: Iterable[Row]) -> list[Row]:
     rows = list(named)
     gone = {row["event_id"] for row in rows}
     for one in rows:
-        rows_of = "select e.* from event e where e.forgotten = 0 and e.tenant = ? and "
-        versions = db.execute(rows_of + "e.event_id = ?", (one["tenant"], one["supersedes"])).fetchall()
+        kept = "e.forgotten = 0 and e.tenant = ?"
+        version = f"select e.* from event e where e.event_id = ? and {kept}"
+        versions = db.execute(version, (one["supersedes"], one["tenant"])).fetchall()
+        # A join: with "event_id in (…)" SQLite looks through all memories of the tenant.
         derived = db.execute(
-            rows_of + "e.event_id in (select event_id from derived where source = ?)", (one["tenant"], one["event_id"])
+            f"select e.* from derived d join event e on e.event_id = d.event_id where d.source = ? and {kept}",
+            (one["event_id"], one["tenant"]),
         ).fetchall()
         unsupported = [d for d in derived if gone.issuperset(_not_forgotten(db, event_of(d).derived_from))]
         for found in (*versions, *unsupported):
@@ -165,9 +170,7 @@ def with_dependents(db: Connection, named: Iterable[Row]) -> list[Row]:
 def _not_forgotten(db: Connection, event_ids: Sequence[str]) -> list[str]:
     """Those of these events that are not forgotten."""
     wanted = json.dumps(event_ids)
-    rows = db.execute(
-        "select event_id from event where forgotten = 0 and event_id in (select value from json_each(?))", (wanted,)
-    )
+    rows = db.execute(f"select event_id from event where forgotten = 0 and event_id in {VALUES}", (wanted,))
     return [row["event_id"] for row in rows]
 
 
@@ -194,7 +197,8 @@ def forget_row(db: Connection, row: Any, by: str, now: datetime, *, tombstones: 
     use.drop(db, record.event.event_id)
     inclusions.drop(db, record.event.event_id)
     db.execute(
-        "update event set text = '', speaker = null, stated = '[]', file = null, forgotten = 1 where seq = ?",
+        "update event set text = '', speaker = null, stated = '[]', file = null, words_hash = 0, forgotten = 1 "
+        "where seq = ?",
         (row["seq"],),
     )
     outbox.withdraw(db, [row["seq"]])

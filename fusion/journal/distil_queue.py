@@ -16,8 +16,8 @@ import orjson
 from pydantic import TypeAdapter
 
 from fusion.contract import Event, Extraction
+from fusion.store.database import VALUES, Connection, replacing
 from fusion.store.rows import event_of, microseconds, storable, time_of
-from fusion.store.sqlite import Connection
 
 SCHEMA = """
 create table lesson(
@@ -29,7 +29,7 @@ create table learnt(event_id text primary key, extraction text not null) without
 """
 
 _EXTRACTION: TypeAdapter[Extraction] = TypeAdapter(Extraction)
-_THESE = "seq in (select value from json_each(?))"
+_THESE = f"seq in {VALUES}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +42,19 @@ class DistilJob:
     next_at: datetime
 
 
+_SAVE = replacing("learnt", "event_id", "extraction")
+
+
 def add(db: Connection, seq: int) -> None:
     """Queue a turn."""
-    db.execute("insert or ignore into lesson(seq) values(?)", (seq,))
+    db.execute("insert into lesson(seq) values(?) on conflict do nothing", (seq,))
 
 
 def requeue(db: Connection, event_ids: Sequence[str]) -> None:
     """Queue those of these events that are current turns: what was distilled from them was retired."""
     db.execute(
-        "insert or ignore into lesson(seq) select seq from event where kind = 'turn' and trust <> 'quarantined' "
-        "and forgotten = 0 and superseded_by is null and event_id in (select value from json_each(?))",
+        "insert into lesson(seq) select seq from event where kind = 'turn' and trust <> 'quarantined' "
+        f"and forgotten = 0 and superseded_by is null and event_id in {VALUES} on conflict do nothing",
         (json.dumps(list(event_ids)),),
     )
 
@@ -95,7 +98,7 @@ def give_up(db: Connection, seqs: Sequence[int], reason: str) -> None:
 def save_extraction(db: Connection, event_id: str, extraction: Extraction) -> None:
     """Store the extraction of a distilled memory."""
     written = storable(orjson.dumps(extraction).decode())
-    db.execute("insert or replace into learnt values(?, ?)", (event_id, written))
+    db.execute(_SAVE, (event_id, written))
 
 
 def parse_extraction(written: str) -> Extraction:
@@ -106,7 +109,7 @@ def parse_extraction(written: str) -> Extraction:
 def extractions(db: Connection, event_ids: Sequence[str]) -> dict[str, Extraction]:
     """By event id, the stored extractions of these events."""
     rows = db.execute(
-        "select event_id, extraction from learnt where event_id in (select value from json_each(?))",
+        f"select event_id, extraction from learnt where event_id in {VALUES}",
         (json.dumps(list(event_ids)),),
     )
     return {row["event_id"]: parse_extraction(row["extraction"]) for row in rows}

@@ -10,8 +10,8 @@ from contextlib import suppress
 
 from fusion.contract import Event, Moment
 from fusion.lib.moment import end_of
+from fusion.store.database import Connection, replacing
 from fusion.store.rows import microseconds
-from fusion.store.sqlite import Connection
 
 SCHEMA = """
 create table episode(seq integer primary key, began integer not null, ended integer not null);
@@ -24,6 +24,8 @@ create index event_at on event(tenant, at) where at is not null;
 """
 """microseconds since 1970; the end is excluded. Of homes of before it may be later, by an hour of a changed clock"""
 
+_PUT = replacing("episode", "seq", "began, ended")
+
 
 def add(db: Connection, seq: int, event: Event) -> None:
     """Store the period of an event, if it is an episode."""
@@ -34,4 +36,4 @@ def add(db: Connection, seq: int, event: Event) -> None:
     with suppress(OverflowError, ValueError):  # the year 9999 has no next one
         end = end_of(at)
     period = (seq, microseconds(at.utc), microseconds(end))
-    db.execute("insert or replace into episode values(?, ?, ?)", period)
+    db.execute(_PUT, period)

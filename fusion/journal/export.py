@@ -20,8 +20,8 @@ from fusion.journal.export_format import EVENT_TIMES
 from fusion.journal.rows import BORN_FORGOTTEN, keys_of, record_of
 from fusion.journal.tombstones import Tombstones, user_of_words
 from fusion.lib.ids import EPISODE, parse_short_ref, short_ref
+from fusion.store.database import Connection, Row
 from fusion.store.rows import EVENT_NAMES, time_of
-from fusion.store.sqlite import Connection, Row
 
 Values = dict[str, Any]
 

@@ -18,8 +18,8 @@ import orjson
 from fusion.contract import Hit, Place, Scope
 from fusion.errors import FusionError, NotFound
 from fusion.lib.background_writer import BackgroundWriter
+from fusion.store.database import Connection, replacing
 from fusion.store.rows import microseconds, storable
-from fusion.store.sqlite import Connection
 
 log = logging.getLogger(__name__)
 
@@ -98,11 +98,14 @@ def is_external(ref: str) -> bool:
     return len(ref) == 11 and ref[0] in "xX"
 
 
+_PUT = replacing("shown", "tenant, ref, whose", "backend, hit, at")
+
+
 def store_items(db: Connection, items: Sequence[ExternalItem], now: datetime) -> None:
     """Store shown items, and delete the oldest."""
     at = microseconds(now)
     db.executemany(
-        "insert or replace into shown values(?, ?, ?, ?, ?, ?)",
+        _PUT,
         [(one.scope.tenant, one.ref, _scope_json(one.scope), one.backend, _packed(one.hit), at) for one in items],
     )
     db.execute("delete from shown where at < ?", (microseconds(now - timedelta(days=KEPT_DAYS)),))

@@ -10,8 +10,8 @@ from __future__ import annotations
 from fusion.contract import Event
 from fusion.lib.fact_lines import MARK, stated_in
 from fusion.lib.temporal_facts import ENDED, STATED, Assertion, By, Ending, entity_ref, fact_id, read, written
+from fusion.store.database import Connection, replacing
 from fusion.store.rows import storable
-from fusion.store.sqlite import Connection
 
 SCHEMA = """
 create table fact_assertion(
@@ -24,6 +24,8 @@ create index fact_assertion_fact on fact_assertion(fact);
 """
 """``subject`` is the ref of the entity; ``name`` and ``body`` are a pair as in `Event.stated`"""
 
+_PUT = replacing("fact_assertion", "seq, n", "fact, subject, name, body")
+
 
 def add(db: Connection, seq: int, event: Event) -> None:
     """Enter what an event asserts."""
@@ -32,7 +34,7 @@ def add(db: Connection, seq: int, event: Event) -> None:
         for n, one in enumerate(asserted_by(event))
     ]
     if rows:
-        db.executemany("insert or replace into fact_assertion values(?, ?, ?, ?, ?, ?)", rows)
+        db.executemany(_PUT, rows)
 
 
 def asserted_by(event: Event) -> list[Assertion | Ending]:

@@ -15,8 +15,8 @@ from typing import Any
 from fusion.calibration import scored_as
 from fusion.contract import Scope
 from fusion.errors import BadInput
+from fusion.store.database import Connection, Row
 from fusion.store.rows import microseconds, time_of
-from fusion.store.sqlite import Connection
 
 SCHEMA = """
 create table label(
@@ -105,18 +105,25 @@ def page(db: Connection, tenant: str, limit: int, after: int = 0) -> VotePage:
     rows = db.execute(
         "select * from label where tenant = ? and id > ? order by id limit ?", (tenant, after, limit + 1)
     ).fetchall()
-    labels = tuple(
-        {
-            "receipt_id": row["receipt_id"],
-            "ref": row["ref"],
-            "useful": bool(row["useful"]),
-            "at": time_of(row["at"]),
-            "scope": json.loads(row["scope"]),
-            **json.loads(row["body"]),
-        }
-        for row in rows[:limit]
-    )
+    labels = tuple(map(_label, rows[:limit]))
     return VotePage(labels, rows[limit - 1]["id"] if len(rows) > limit else None)
+
+
+def latest(db: Connection, tenant: str, limit: int) -> list[Mapping[str, Any]]:
+    """The latest labels of a tenant, the newest first."""
+    rows = db.execute("select * from label where tenant = ? order by id desc limit ?", (tenant, limit))
+    return [_label(row) for row in rows]
+
+
+def _label(row: Row) -> Mapping[str, Any]:
+    return {
+        "receipt_id": row["receipt_id"],
+        "ref": row["ref"],
+        "useful": bool(row["useful"]),
+        "at": time_of(row["at"]),
+        "scope": json.loads(row["scope"]),
+        **json.loads(row["body"]),
+    }
 
 
 def drop(db: Connection, tenant: str, ref: str) -> None:

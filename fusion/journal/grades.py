@@ -9,7 +9,7 @@ from fusion.contract import Kind, Scope
 from fusion.journal.lifecycle import CURRENT
 from fusion.journal.rows import Record, record_of, visible_to
 from fusion.lib.importance import MUST_REMEMBER, NICE_TO_HAVE, Label
-from fusion.store.sqlite import VALUES, Connection, listed
+from fusion.store.database import VALUES, Connection, listed
 
 GRADED = """(state like '%"importance":%' or state like '%"grade":%')"""
 """the condition on a memory that has an importance, or that somebody left without one on purpose; in a text of the
@@ -33,9 +33,9 @@ def tally(db: Connection, scope: Scope, skipped_kinds: Collection[Kind]) -> Tall
         "select count(*), count(*) filter (where score >= ?), count(*) filter (where score >= ? and score < ?), "
         "count(*) filter (where score < ?), count(*) filter (where graded and score is null), "
         f"count(*) filter (where not graded and kind in {VALUES}) from ("
-        f"select kind, coalesce({GRADED}, 0) as graded, "
-        f"case when {GRADED} then json_extract(state, '$.importance') end as score from event "
-        f"where {CURRENT} and {terms})",
+        f"select kind, coalesce({GRADED}, false) as graded, "
+        f"case when {GRADED} then cast(json_extract(state, '$.importance') as double precision) end as score "
+        f"from event where {CURRENT} and {terms}) as memory",
         (MUST_REMEMBER, NICE_TO_HAVE, MUST_REMEMBER, NICE_TO_HAVE, *listed(skipped_kinds), *values),
     ).fetchone()
     existing: dict[Label, int] = {

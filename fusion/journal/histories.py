@@ -15,8 +15,8 @@ from fusion.contract import CLAIMED_PREFIX, Scope
 from fusion.errors import Overloaded
 from fusion.journal import distil_queue, retire
 from fusion.journal.retire import CURRENT
+from fusion.store.database import Connection, deciding_time, replacing
 from fusion.store.rows import microseconds, storable, time_of
-from fusion.store.sqlite import Connection
 
 SCHEMA = """
 create table history(
@@ -39,6 +39,7 @@ MAX_DEBOUNCES = 10
 CLOCK_SLACK = timedelta(hours=1)
 """a history that is due this much later than its longest wait is due now, because the clock was set back"""
 
+_PUT_SESSION = replacing("history_session", "user_id, agent_id, session_id", "talk, known, ingested_at")
 _SAME = "user_id = ? and agent_id = ? and session_id = ?"
 
 
@@ -104,8 +105,9 @@ def put(
     call = 1 if known is None else known["call"] + 1
     db.execute(
         "insert into history(user_id, agent_id, session_id, channel, body, call, first_at, due_at) "
-        "values(?, ?, ?, ?, ?, ?, ?, ?) on conflict do update set channel = excluded.channel, body = excluded.body, "
-        "call = excluded.call, due_at = excluded.due_at, attempts = 0, fault = ''",
+        "values(?, ?, ?, ?, ?, ?, ?, ?) on conflict(user_id, agent_id, session_id) do update set "
+        "channel = excluded.channel, body = excluded.body, call = excluded.call, due_at = excluded.due_at, "
+        "attempts = 0, fault = ''",
         (*key, storable(channel), body, call, microseconds(first), microseconds(due)),
     )
     return due
@@ -118,19 +120,19 @@ def claim(
 
     ``longest`` is the longest debounce or pause: a history that is due much later is due now.
     """
+    now = deciding_time(db, now)
     at = microseconds(now)
     row = db.execute(
-        "select rowid, * from history where leased_until <= ? and (? or due_at <= ? or due_at > ?) "
+        "select * from history where leased_until <= ? and (? = 1 or due_at <= ? or due_at > ?) "
         "order by due_at limit 1",
         (at, early, at, microseconds(now + longest + CLOCK_SLACK)),
     ).fetchone()
     if row is None:
         return None
-    db.execute(
-        "update history set leased_by = ?, leased_until = ? where rowid = ?",
-        (owner, microseconds(now + lease), row["rowid"]),
-    )
     key = HistoryKey(row["user_id"], row["agent_id"], row["session_id"])
+    db.execute(
+        f"update history set leased_by = ?, leased_until = ? where {_SAME}", (owner, microseconds(now + lease), *key)
+    )
     return Waiting(key, row["channel"], row["body"], row["call"], row["attempts"])
 
 
@@ -151,9 +153,13 @@ def release(db: Connection, waiting: Waiting, owner: str, fault: str, next_at: d
     )
 
 
-def release_all(db: Connection) -> None:
-    """End every lease: this process holds the home, so the processes that had them have ended."""
-    db.execute("update history set leased_by = '', leased_until = 0 where leased_until <> 0")
+def release_all(db: Connection, owner: str | None = None) -> None:
+    """End every lease: this process holds the home, so the processes that had them have ended.
+
+    With an ``owner`` only its own, in a journal that other gateways share.
+    """
+    which = "leased_until <> 0" if owner is None else "leased_by = ?"
+    db.execute(f"update history set leased_by = '', leased_until = 0 where {which}", () if owner is None else (owner,))
 
 
 def holds(db: Connection, waiting: Waiting, owner: str) -> bool:
@@ -168,7 +174,7 @@ def finish(db: Connection, waiting: Waiting, owner: str, taken: Taken) -> None:
         return
     assert taken.ingested_at is not None  # noqa: S101 — the caller has just taken it in
     db.execute(
-        "insert or replace into history_session values(?, ?, ?, ?, ?, ?)",
+        _PUT_SESSION,
         (*waiting.key, taken.talk, taken.known, microseconds(taken.ingested_at)),
     )
     db.execute(f"delete from history where {_SAME} and call = ?", (*waiting.key, waiting.call))

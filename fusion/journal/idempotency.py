@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from fusion.errors import KeyReused
-from fusion.store.sqlite import Connection
+from fusion.store.database import Connection
 
 KEPT_S = 7 * 86_400.0
 """default time that a key is kept: a week, longer than any client retries"""

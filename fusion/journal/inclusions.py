@@ -14,8 +14,8 @@ from typing import Literal
 
 from fusion.errors import FusionError
 from fusion.lib.background_writer import BackgroundWriter
+from fusion.store.database import Connection
 from fusion.store.rows import microseconds, storable, time_of
-from fusion.store.sqlite import Connection
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from fusion.contract import DIMENSIONS, Event, Scope
 from fusion.lib.item_address import joined
 from fusion.lib.items import item_in
+from fusion.store.database import Connection, replacing
 from fusion.store.rows import storable
-from fusion.store.sqlite import Connection
 
 SCHEMA = """
 create table item(
@@ -24,6 +24,8 @@ create index item_address on item(tenant, owner, namespace, key, seq);
 """
 """``namespace`` has each label escaped and followed by a dot, so that a namespace begins those that are in it"""
 
+_PUT = replacing("item", "seq", "tenant, owner, namespace, key")
+
 
 def add(db: Connection, seq: int, event: Event) -> None:
     """Enter the item that an event has."""
@@ -31,7 +33,7 @@ def add(db: Connection, seq: int, event: Event) -> None:
     if item is not None:
         address = (owner_key(event.scope), folder(item.address.namespace), item.address.key)
         row = (seq, event.scope.tenant, *map(storable, address))
-        db.execute("insert or replace into item values(?, ?, ?, ?, ?)", row)
+        db.execute(_PUT, row)
 
 
 def drop(db: Connection, seq: int) -> None:

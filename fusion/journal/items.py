@@ -13,8 +13,8 @@ from fusion.journal.rows import delivered_event, state_of
 from fusion.lib.ids import short_ref
 from fusion.lib.item_address import Address, split
 from fusion.lib.items import Item, item_in
+from fusion.store.database import Connection, Row
 from fusion.store.rows import storable, time_of
-from fusion.store.sqlite import Connection, Row
 
 
 @dataclass(frozen=True, slots=True)

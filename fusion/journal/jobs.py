@@ -2,6 +2,7 @@
 
 A lease has an owner, a time at which it runs out, and a fencing token that grows with each lease. A lease that ran out
 may be taken by another owner; everything that the earlier owner writes after that is refused by its old token.
+Where gateways share the journal, the database's clock decides, and what a run writes anywhere carries its token.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Any, Literal
 
 from fusion import wire
 from fusion.errors import JobRunning, LeaseLost
+from fusion.store.database import Connection, KeepsTime, deciding_time
 from fusion.store.rows import microseconds, time_of
-from fusion.store.sqlite import Connection
 
 SCHEMA = """
 create table job(
@@ -99,14 +100,17 @@ def note_schedule(db: Connection, name: str, schedule: str, now: datetime) -> No
     """Record the schedule of a job; a changed schedule counts from now, so that no earlier slot of it is due."""
     db.execute(
         "insert into job(name, schedule, since) values(?, ?, ?) on conflict(name) do update set "
-        "schedule = excluded.schedule, since = excluded.since where schedule != excluded.schedule or since is null",
+        "schedule = excluded.schedule, since = excluded.since "
+        "where job.schedule <> excluded.schedule or job.since is null",
         (name, schedule, microseconds(now)),
     )
 
 
 def schedules(db: Connection) -> dict[str, str]:
     """The recorded schedule of each job."""
-    return {row["name"]: row["schedule"] for row in db.execute("select name, schedule from job where since not null")}
+    return {
+        row["name"]: row["schedule"] for row in db.execute("select name, schedule from job where since is not null")
+    }
 
 
 def states(db: Connection) -> dict[str, JobState]:
@@ -161,7 +165,7 @@ def set_paused(db: Connection, name: str, paused: bool) -> None:
 def slot_is_due(db: Connection, name: str, slot: datetime, now: datetime, length: timedelta) -> bool:
     """Whether a slot that has come still needs a run; False while a lease of the job holds."""
     row = db.execute("select * from job where name = ?", (name,)).fetchone()
-    return not _holds(row, now, length) and _is_open(db, name, slot, now)
+    return not _holds(row, deciding_time(db, now), length) and _is_open(db, name, slot, now)
 
 
 def _holds(row: Any, now: datetime, length: timedelta) -> bool:
@@ -191,7 +195,8 @@ def take(db: Connection, request: RunRequest, now: datetime, length: timedelta) 
     A run whose lease ran out is lost. Raises JobRunning while a lease holds.
     """
     row = db.execute("select * from job where name = ?", (request.job,)).fetchone()
-    if _holds(row, now, length):
+    leased = deciding_time(db, now)
+    if _holds(row, leased, length):
         raise under_way(request.job)
     db.execute(
         "update job_run set status = 'lost', ended = ? where job = ? and status = 'running'",
@@ -203,7 +208,7 @@ def take(db: Connection, request: RunRequest, now: datetime, length: timedelta) 
     db.execute(
         "insert into job(name, owner, token, until) values(?, ?, ?, ?) on conflict(name) do update set "
         "owner = excluded.owner, token = excluded.token, until = excluded.until",
-        (request.job, request.owner, token, microseconds(now + length)),
+        (request.job, request.owner, token, microseconds(leased + length)),
     )
     slot = None if request.slot is None else microseconds(request.slot)
     run = db.execute(
@@ -219,9 +224,10 @@ def under_way(name: str) -> JobRunning:
     return JobRunning(f"{name} is under way; `fusion jobs` shows how far it is")
 
 
-def renew(db: Connection, lease: Lease, until: datetime) -> None:
+def renew(db: Connection, lease: Lease, now: datetime, length: timedelta) -> None:
     """Extend a lease. Raises LeaseLost."""
     _require(db, lease)
+    until = deciding_time(db, now) + length
     db.execute("update job set until = ? where name = ?", (microseconds(until), lease.job))
 
 
@@ -274,9 +280,13 @@ def log_page(db: Connection, name: str | None, limit: int, before: int | None = 
 
 
 def _require(db: Connection, lease: Lease) -> None:
-    """Raises LeaseLost unless the lease is the job's present one."""
-    row = db.execute("select owner, token from job where name = ?", (lease.job,)).fetchone()
-    if row is None or (row["owner"], row["token"]) != (lease.owner, lease.token):
+    """Raises LeaseLost unless the lease is the job's present one; in a shared journal, also once it has ended.
+
+    A single gateway goes on after the sleep of its machine: nobody else can have begun.
+    """
+    row = db.execute("select owner, token, until from job where name = ?", (lease.job,)).fetchone()
+    is_present = row is not None and (row["owner"], row["token"]) == (lease.owner, lease.token)
+    if not is_present or (isinstance(db, KeepsTime) and time_of(row["until"]) <= db.time()):
         raise LeaseLost(f"this run of {lease.job} took too long without a sign of life: another run has replaced it")
 
 

@@ -16,20 +16,22 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 from fusion import wire
 from fusion.contract import Event, Extraction, Hit, Scope, State, StateChange, TimeRange, Where
-from fusion.errors import FusionError, NotFound, StoreDamaged
+from fusion.errors import BadInput, FusionError, NotFound, StoreBusy, StoreDamaged
 from fusion.journal import (
     batches,
     browsing,
     deletion,
     distil_queue,
     external_refs,
+    feed,
     histories,
     idempotency,
     jobs,
@@ -39,6 +41,7 @@ from fusion.journal import (
     owners,
     proposals,
     retire,
+    same_words,
     split_tenants,
     state,
     statements,
@@ -51,13 +54,14 @@ from fusion.journal.browsing import Browse, Browsed
 from fusion.journal.cache import JournalCache
 from fusion.journal.deletion import Deletion
 from fusion.journal.external_refs import is_external
+from fusion.journal.leases import Leases
 from fusion.journal.listing import Page
 from fusion.journal.merge import Merge, MergeRules
 from fusion.journal.outbox import Deliveries, Outbox
 from fusion.journal.proposals import Decider, NewProposal
 from fusion.journal.retire import CURRENT, CompleteFile
-from fusion.journal.rows import Record, all_match, keys_of, record_of, row_of
-from fusion.journal.schema import STEPS
+from fusion.journal.rows import Record, all_match, is_explicit, record_of, row_of
+from fusion.journal.schema import OLDEST, STEPS
 from fusion.journal.state import Change, Decision, Planned
 from fusion.journal.statements import Settled
 from fusion.journal.tombstones import Tombstones, quarantined
@@ -65,9 +69,19 @@ from fusion.journal.watermark import Watermark
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.clock import Clock, utc_now
 from fusion.lib.ids import external_ref
+from fusion.store import sqlite
+from fusion.store.database import Connection, Database, Fence
 from fusion.store.reachable import Reachable
-from fusion.store.rows import event_of
-from fusion.store.sqlite import WAL_BYTES, Connection, Database, Guard
+from fusion.store.rows import EVENT_COLUMNS, event_of
+from fusion.store.sqlite import WAL_BYTES, Guard
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fusion.store.postgres import Server
+
+REFRESH_S = 5.0
+"""seconds that a call waits to learn what other gateways of a shared journal changed"""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -97,6 +111,7 @@ class Journal:
         self._database = database
         self._keys_kept_s = keys_kept_s
         self.outbox = Outbox(database)
+        self.leases = Leases(database)
         self._distils_turns = False
         self._cache = JournalCache(database)
         self._tombstones = Tombstones()
@@ -107,8 +122,12 @@ class Journal:
         """the number of the last decision that the caches know"""
         self._external_states: Mapping[str, State] = {}
         """by ref, the states of external items; few, as only their owner sets them"""
+        self._last_change = 0
+        """the commit up to which the caches know what other gateways changed"""
+        self._refreshing = asyncio.Lock()
         self._unused_at_open = 0
         """event numbers that had no row when the file was opened"""
+        self._events_at_open = 0
         self._owners: dict[str, owners.Owners] = {}
         """by tenant, as long as no write changes them"""
         self._owners_changed = 0
@@ -130,12 +149,35 @@ class Journal:
         empty one: only its owner can decide what to do with it.
         """
         guard = Guard(Reachable(file), watermark.COUNT, watermark.STATE)
-        database = await Database.open(
+        database = await sqlite.Database.open(
             file, cls.schema, fix=cls.fix_for(file), guard=guard, wal_bytes=wal_bytes, events="event"
         )
         journal = cls(database, keys_kept_s, clock)
         await journal.load()
+        await journal._hash_old_words()
         journal._unused_at_open = await journal.read(watermark.unused)
+        return journal
+
+    @classmethod
+    async def open_shared(
+        cls, server: Server, tenant: str, *, keys_kept_s: float = idempotency.KEPT_S, clock: Clock = utc_now
+    ) -> Self:
+        """Open or create a tenant's journal in PostgreSQL, which any number of gateways share."""
+        from fusion.store import postgres
+
+        count = f"{watermark.COUNT}; {feed.COUNT}"
+        database = await postgres.Database.open(
+            server, tenant, cls.schema, oldest=OLDEST, count=count, columns=EVENT_COLUMNS
+        )
+        journal = cls(database, keys_kept_s, clock)
+        try:
+            await journal.load()
+            await journal._hash_old_words()
+            journal._events_at_open = (await journal.watermark()).events
+            journal._unused_at_open = await journal.read(watermark.unused)
+        except BaseException:
+            await journal.close()
+            raise
         return journal
 
     @staticmethod
@@ -146,13 +188,87 @@ class Journal:
             f"it from what can be read of it and from the stores: fusion repair --home {file.parent}"
         )
 
+    async def _hash_old_words(self) -> None:
+        """Add what programs of the version before leave out."""
+        if await self._database.read(same_words.has_unhashed):
+            while await self._database.write(same_words.hash_some):
+                pass
+
     async def load(self) -> None:
         """Load the in-memory tombstones, and the states of external items."""
+        last_change = await self._database.last_change()
         self._tombstones = await self._database.read(Tombstones.of)
         self._quarantined = await self._database.read(self._read_quarantined)
         self._external_states = await self.read(state.externals)
         self._last_decision, _ = await self.read(state.changed_since, self._last_decision)
         self._has_events = bool(await self._database.rows("select 1 from owner limit 1"))
+        self._last_change = last_change  # last: an append must not take the tombstones of before for current
+
+    def fenced(self, table: str, name: str, token: int) -> AbstractContextManager[Fence]:
+        """Within the block, refuse writes once a lease of a shared journal has ended: they raise LeaseLost."""
+        return self._database.fenced(table, name, token)
+
+    async def news(self) -> None:
+        """Wait until another gateway has announced a change; without end where none shares the journal."""
+        await self._database.news.wait()
+        self._database.news.clear()
+
+    async def refresh(self, most_s: float = REFRESH_S) -> None:
+        """Bring in what other gateways changed: afterwards no cache is behind a write that was acknowledged before.
+
+        Raises StoreBusy if the database does not say within ``most_s`` seconds what changed.
+        """
+        if not self.shared:
+            return
+        async with self.time_limit(most_s):
+            last_change = await self._database.last_change()
+        if last_change == self._last_change:
+            return
+        async with self._refreshing, self._tombstone_lock:
+            changes = await self.read(feed.since, self._last_change)
+            if changes.complete:
+                await self._apply(changes)
+            else:
+                self._cache.clear()
+                self._forget_owners()
+                await self.load()
+            self._last_change = changes.last
+
+    @contextlib.asynccontextmanager
+    async def time_limit(self, most_s: float | None) -> AsyncIterator[None]:
+        """End the block with StoreBusy after ``most_s`` seconds, if its database is another process. None: no limit."""
+        if most_s is None or not self.shared:
+            yield
+            return
+        limit = asyncio.timeout(most_s)
+        try:
+            async with limit:
+                yield
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise StoreBusy(f"{self.place} has not answered within {most_s:g} s; try again in a moment") from None
+
+    async def _apply(self, changes: feed.Changes) -> None:
+        """Drop from the caches, or add to them, what changed."""
+        if changes.events:
+            self._cache.invalidate()
+        for row in changes.events:
+            self._cache.drop(event_of(row))
+            for other in (row["supersedes"], row["superseded_by"]):
+                if other is not None:
+                    self._cache.drop_superseded(other)
+        if changes.events:
+            self._forget_owners()
+            self._has_events = True
+            if self._quarantined or any(record_of(row).trust == "quarantined" for row in changes.events):
+                self._quarantined = await self._database.read(self._read_quarantined)
+        if changes.lifted:
+            self._tombstones = await self._database.read(Tombstones.of)
+        else:
+            self._tombstones.extend(changes.keys, changes.lines)
+        if changes.external:
+            self._external_states = await self.read(state.externals)
 
     def _read_quarantined(self, db: Connection) -> Tombstones:
         return Tombstones.of_quarantined(quarantined(db))
@@ -165,7 +281,20 @@ class Journal:
         await self._database.check()
 
     @property
+    def shared(self) -> bool:
+        """Whether other gateways write to it, too."""
+        return self._database.shared
+
+    @property
+    def place(self) -> str:
+        """Where the journal is, for messages."""
+        return self._database.place
+
+    @property
     def file(self) -> Path:
+        """The file of the journal. Raises BadInput for one that is in a server's database."""
+        if not isinstance(self._database, sqlite.Database):
+            raise BadInput(f"the journal is in {self.place} and not in a file: use that database's own tools")
         return self._database.path
 
     def refuse_writes(self, why: str, error: type[FusionError] = StoreDamaged) -> None:
@@ -184,8 +313,21 @@ class Journal:
         """The journal's id and how much it holds now."""
         return await self.read(watermark.read)
 
+    async def mark(self) -> Watermark:
+        """The watermark to leave next to a store; the events are not counted.
+
+        Of a shared journal it has those of the open, since other gateways may leave numbers unused.
+        """
+        mark = await self.read(watermark.read_uncounted, self._unused_at_open)
+        return replace(mark, events=self._events_at_open) if self.shared else mark
+
     async def deleted_externally(self) -> int:
-        """How many events another program has deleted from the file since it was opened; the journal deletes none."""
+        """How many events another program has deleted from the file since it was opened; the journal deletes none.
+
+        Always 0 for a shared journal, whose other gateways use numbers as well.
+        """
+        if self.shared:
+            return 0
         return await self.read(watermark.unused) - self._unused_at_open
 
     async def close(self) -> None:
@@ -262,7 +404,7 @@ class Journal:
             for stored in outcome:
                 if stored.event.trust == "quarantined":
                     self._quarantined.add(Hit.of(stored.event))
-            if self._tombstones and (updates or any(keys_of(stored.event)[1] is None for stored in outcome)):
+            if self._tombstones and (updates or any(is_explicit(stored.event) for stored in outcome)):
                 async with self._tombstone_lock:  # an explicit memory may have lifted some
                     self._tombstones = await self._database.read(Tombstones.of)
         return outcome
@@ -276,7 +418,10 @@ class Journal:
         apart: bool = False,
         updates: bool = False,
     ) -> list[Stored]:
-        rules = AppendRules(self.outbox.stores, self._tombstones, self._distils_turns, urgent, apart, updates)
+        tombstones = self._tombstones
+        if self.shared and feed.forgot_since(db, self._last_change):
+            tombstones = Tombstones.of(db)
+        rules = AppendRules(self.outbox.stores, tombstones, self._distils_turns, urgent, apart, updates)
         return append_all(db, events, rules)
 
     def _update_caches(self, outcome: Sequence[Stored]) -> None:
@@ -687,7 +832,7 @@ class Journal:
     async def move_tenant(self, tenant: str, target: Path) -> bool:
         """Move a tenant's memories to a journal of its own, or continue that; whether it is complete."""
         if not target.exists():
-            await asyncio.to_thread(split_tenants.copy, self._database.path, tenant, target)
+            await asyncio.to_thread(split_tenants.copy, self.file, tenant, target)
         kept = await asyncio.to_thread(split_tenants.events_in, target)
         moved = await self.write(split_tenants.release, tenant, kept)
         await self._database.checkpoint()

@@ -13,14 +13,14 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from fusion.errors import FusionError
-from fusion.journal.rows import Record, record_of
+from fusion.journal.rows import MAX_SEQ, Record, record_of
 from fusion.lib.background_writer import BackgroundWriter
 from fusion.lib.backoff import backoff_s
 from fusion.lib.ids import parse_short_ref
 from fusion.lib.layers import METHOD, Layers
 from fusion.lib.passages import SAID_CHARS, WRITTEN_CHARS
+from fusion.store.database import VALUES, Connection, listed, replacing
 from fusion.store.rows import microseconds, storable
-from fusion.store.sqlite import VALUES, Connection, listed
 
 log = logging.getLogger(__name__)
 
@@ -48,12 +48,18 @@ _WANTED = (
 )
 """the condition on a long current memory that a model may be asked about at a time"""
 
+_STILL_THERE = "where exists (select 1 from event where event_id = ?1 and forgotten = 0)"
+_PUT = replacing(
+    "layer", "event_id, maker", "method, at, abstract, overview", f"select ?1, ?2, ?3, ?4, ?5, ?6 {_STILL_THERE}"
+)
+_REFUSE = replacing("layer_refusal", "event_id", "tries, again_at, why", f"select ?1, ?2, ?3, ?4 {_STILL_THERE}")
+
 
 def of(db: Connection, event_ids: Sequence[str], *, by_model: bool) -> dict[str, Layers]:
     """The stored layers of these events, by id: those of today's rules, or ``by_model`` a model's where there are."""
     rows = db.execute(
-        f"select * from layer where event_id in {VALUES} and (maker = 'model' and ? or maker = 'rules' and method = ?) "
-        "order by maker = 'model'",
+        f"select * from layer where event_id in {VALUES} "
+        "and (maker = 'model' and ? = 1 or maker = 'rules' and method = ?) order by maker = 'model'",
         (*listed(event_ids), by_model, METHOD),
     )
     return {row["event_id"]: Layers(row["abstract"], row["overview"], row["method"]) for row in rows}
@@ -68,8 +74,7 @@ def methods_of(db: Connection, event_id: str) -> dict[str, str]:
 def put(db: Connection, made: Mapping[str, Layers], maker: Maker, now: datetime) -> None:
     """Store layers by event id, but not those of memories that were forgotten meanwhile."""
     db.executemany(
-        "insert or replace into layer(event_id, maker, method, at, abstract, overview) select ?1, ?2, ?3, ?4, ?5, ?6 "
-        "where exists (select 1 from event where event_id = ?1 and forgotten = 0)",
+        _PUT,
         [
             (event_id, maker, storable(one.method), microseconds(now), storable(one.abstract), storable(one.overview))
             for event_id, one in made.items()
@@ -85,8 +90,7 @@ def refuse(db: Connection, event_id: str, why: str, now: datetime) -> None:
     tries = 1 if row is None else row["tries"] + 1
     again = now + timedelta(seconds=backoff_s(tries, FIRST_RETRY_S, LONGEST_RETRY_S))
     db.execute(
-        "insert or replace into layer_refusal select ?1, ?2, ?3, ?4 "
-        "where exists (select 1 from event where event_id = ?1 and forgotten = 0)",
+        _REFUSE,
         (event_id, tries, microseconds(again), storable(why)),
     )
 
@@ -94,8 +98,8 @@ def refuse(db: Connection, event_id: str, why: str, now: datetime) -> None:
 def newest_without(db: Connection, before: int | None, now: datetime) -> Record | None:
     """The newest long memory before a number that a model may be asked about; None if there is none."""
     row = db.execute(
-        f"select * from event where (:before is null or seq < :before) and {_WANTED} order by seq desc limit 1",
-        {"before": before, "now": microseconds(now)},
+        f"select * from event where seq < :before and {_WANTED} order by seq desc limit 1",
+        {"before": MAX_SEQ if before is None else before, "now": microseconds(now)},
     ).fetchone()
     return None if row is None else record_of(row)
 

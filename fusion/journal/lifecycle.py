@@ -11,8 +11,8 @@ from fusion.journal import batches, outbox
 from fusion.journal.rows import Record, record_of, visible_to
 from fusion.lib.ids import parse_short_ref
 from fusion.lib.words import spoken
+from fusion.store.database import VALUES, Connection, Row, listed
 from fusion.store.rows import time_of
-from fusion.store.sqlite import VALUES, Connection, Row, listed
 
 CURRENT = "forgotten = 0 and superseded_by is null"
 ENDED = """state like '%"ended_at"%'"""

@@ -22,13 +22,11 @@ from fusion.contract import (
     document_of,
 )
 from fusion.errors import BadInput
-from fusion.journal.rows import LIVE, Record, record_of, visible_to
+from fusion.journal.rows import LIVE, MAX_SEQ, Record, record_of, visible_to
 from fusion.lib.ids import parse_short_ref
 from fusion.lib.moment import zone_of
+from fusion.store.database import VALUES, Connection, Row
 from fusion.store.rows import event_of, microseconds, storable
-from fusion.store.sqlite import Connection, Row
-
-MAX_SEQ = (1 << 63) - 1
 
 DAYS = timedelta(days=8)
 """the longest time of which all daily notes are looked up; in a longer one, a question's words find them"""
@@ -96,7 +94,7 @@ def matching(
     """
     terms, values = visible_to(scope)
     if among is not None:
-        terms += " and seq in (select value from json_each(?))"
+        terms += f" and seq in {VALUES}"
         values.append(json.dumps([parse_short_ref(ref) for ref in among]))
     time = "recorded_at" if criteria.recorded else "coalesce(at, recorded_at)"
     for term, value in (
@@ -169,9 +167,9 @@ def fitting(db: Connection, scope: Scope, where: Where, limit: int, *, history: 
     terms += f" and {LIVE}" if history else " and forgotten = 0 and superseded_by is null"
     wanted: list[tuple[str, Sequence[object]]] = [
         ("kind = ?", where.kind),
-        ("instr(lower(speaker), lower(?))", where.speaker),
-        ("instr('/' || lower(document), '/' || lower(?) || '/')", [name.strip("/") for name in where.folder]),
-        ("instr(lower(coalesce(state, '') || text), lower(?))", [tag.removeprefix("#") for tag in where.tag]),
+        ("instr(lower(speaker), lower(?)) > 0", where.speaker),
+        ("instr('/' || lower(document), '/' || lower(?) || '/') > 0", [name.strip("/") for name in where.folder]),
+        ("instr(lower(coalesce(state, '') || text), lower(?)) > 0", [tag.removeprefix("#") for tag in where.tag]),
         ("coalesce(at, recorded_at) >= ?", [] if where.after is None else [microseconds(where.after)]),
         ("coalesce(at, recorded_at) < ?", [] if where.before is None else [microseconds(where.before)]),
     ]
@@ -193,16 +191,18 @@ def document(db: Connection, name: str, scope: Scope, start: int, limit: int) ->
     visible, values = visible_to(scope)
     which = f"{visible} and document = ? and forgotten = 0 and superseded_by is null and trust <> 'quarantined'"
     parts = db.execute(
-        f"select *, min(seq) as began, json_group_array(seq) as seqs from event where {which} "
-        "group by user_id, agent_id, run_id, place_unit, source, trust = 'untrusted', origin = 'tool'",
+        "select event.*, part.seqs from event join (select min(seq) as began, json_group_array(seq) as seqs "
+        f"from event where {which} "
+        "group by user_id, agent_id, run_id, place_unit, source, trust = 'untrusted', origin = 'tool') part "
+        "on event.seq = part.began",
         (*values, storable(name)),
     ).fetchall()
     best = min((_precedence(event_of(part)) for part in parts), default=0)
-    first = sorted((part for part in parts if _precedence(event_of(part)) == best), key=itemgetter("began"))
+    first = sorted((part for part in parts if _precedence(event_of(part)) == best), key=itemgetter("seq"))
     if len({part["user_id"] for part in first}) > 1:
         raise BadInput(f"several documents are called {name!r}: name the user_id of one")
     seqs = [seq for part in first if _key(part) == _key(first[0]) for seq in json.loads(part["seqs"])]
-    members = "select * from event where seq in (select value from json_each(?))"
+    members = f"select * from event where seq in {VALUES}"
     rows: list[Row] = db.execute(
         f"{members} and place_end >= ? order by place_start, seq limit ?", (json.dumps(seqs), start, limit)
     ).fetchall()
@@ -243,8 +243,8 @@ def counts_of_scope(db: Connection, scope: Scope) -> wire.Counts:
 
 def _counts(db: Connection, terms: str, values: Sequence[object]) -> wire.Counts:
     current, superseded, forgotten = db.execute(
-        "select coalesce(sum(not forgotten and superseded_by is null), 0), "
-        "coalesce(sum(not forgotten and superseded_by is not null), 0), coalesce(sum(forgotten), 0) "
+        "select count(*) filter (where forgotten = 0 and superseded_by is null), "
+        "count(*) filter (where forgotten = 0 and superseded_by is not null), count(*) filter (where forgotten <> 0) "
         f"from event where {terms}",
         values,
     ).fetchone()

@@ -56,8 +56,8 @@ from fusion.journal.rows import (
 )
 from fusion.journal.tombstones import Tombstones, keys_under, lift
 from fusion.lib.ids import parse_short_ref, short_ref
+from fusion.store.database import VALUES, Connection, Row, number_from
 from fusion.store.rows import event_of, microseconds, storable, time_of
-from fusion.store.sqlite import Connection, Row
 
 BY = "import"
 """what the audit names as the reason for memories that an import forgets"""
@@ -184,11 +184,11 @@ class Merge:
                 self._forget(db, row, next((at[key] for key in keys if at.get(key) is not None), None))
         self._side.executemany("insert or ignore into theirs values(?)", [(line.key,) for line in lines])
         db.executemany(
-            "insert or ignore into tombstone(key, event_id, words) values(?, ?, ?)",
+            "insert into tombstone(key, event_id, words) values(?, ?, ?) on conflict do nothing",
             [(x.key, x.event_id, x.words) for x in lines if x.key not in again and x.words not in again],
         )
         db.executemany(
-            "insert or ignore into hidden(tenant, document, line, words) values(?, ?, ?, ?)",
+            "insert into hidden(tenant, document, line, words) values(?, ?, ?, ?) on conflict do nothing",
             [(tenant, x.document, x.line, x.words) for x in hidden if x.words not in again],
         )
         self._lift_remembered(db)
@@ -240,7 +240,7 @@ class Merge:
             self._insert_forgotten(db, arrival, event)
             return "blocked"
         if not self.rules.owns and keys_of(event)[1] is not None:
-            event = conversations.claim_if_uninvited(db, event)
+            event = conversations.claim_if_uninvited(db, event, keys_of(event))
         return self._merge_new(db, arrival, event, _natural_key(event, line.natural))
 
     def _merge_new(self, db: Connection, arrival: Arrival, event: Event, natural: str | None) -> Outcome:
@@ -291,7 +291,8 @@ class Merge:
             outbox.enter(db, seq, self.rules.stores)
         if superseded_by is None:
             count(db, event, +1)
-        db.executemany("insert or ignore into derived values(?, ?)", [(s, event.event_id) for s in event.derived_from])
+        derived = [(source, event.event_id) for source in event.derived_from]
+        db.executemany("insert into derived values(?, ?) on conflict do nothing", derived)
 
     def _insert_forgotten(self, db: Connection, arrival: Arrival, event: Event) -> None:
         """Store the id of a forgotten memory, so that no backend's copy of it is shown."""
@@ -308,6 +309,7 @@ class Merge:
         if line.seq > last:
             self.gap += line.seq - last - 1
             seq = insert_event(db, event, seq=line.seq, **columns)
+            number_from(db, "event", seq)
         else:
             seq = insert_event(db, event, **columns)
         if not columns.get("forgotten") and statements.may_state(event):
@@ -412,7 +414,7 @@ class Merge:
         """Store the states of external items that have none here; only those of an own export."""
         for line in lines if self.rules.owns else ():
             db.execute(
-                "insert or ignore into external_state values(?, ?, ?)",
+                "insert into external_state values(?, ?, ?) on conflict do nothing",
                 (tenant, line.ref, written_state(line.state, None)),
             )
 
@@ -430,9 +432,10 @@ class Merge:
             known = _known_decision(db, line, at, next(iter(changes), None), proposal)
             number = known["id"] if known is not None else self._add_decision(db, line, at, changes, tenant)
             if line.proposal is not None and proposal is not None:
-                stored = line.proposal.event_id and self._live(db, line.proposal.event_id)
-                values = (number, proposal, line.proposal.before, line.proposal.after, stored and stored["event_id"])
-                db.execute("insert or ignore into proposal_decision values(?, ?, ?, ?, ?)", values)
+                stored = self._live(db, line.proposal.event_id) if line.proposal.event_id else None
+                event_id = None if stored is None else stored["event_id"]
+                values = (number, proposal, line.proposal.before, line.proposal.after, event_id)
+                db.execute("insert into proposal_decision values(?, ?, ?, ?, ?) on conflict do nothing", values)
             self._side.execute("insert or replace into decision values(?, ?)", (line.id, number))
             for column, other in (("undoes", line.undoes), ("undone_by", line.undone_by)):
                 self._link(db, column, number, other)
@@ -453,11 +456,10 @@ class Merge:
         self, db: Connection, line: DecisionLine, at: int, changes: Mapping[str, ChangeLine], tenant: str
     ) -> int:
         entered = db.execute(
-            "insert into decision(at, tenant, user_id, who, why, run) values(?, ?, ?, ?, ?, ?)",
+            "insert into decision(at, tenant, user_id, who, why, run) values(?, ?, ?, ?, ?, ?) returning id",
             (at, tenant, line.user_id, storable(line.who), storable(line.why), line.run),
         )
-        number = entered.lastrowid
-        assert number is not None  # noqa: S101 — an insert that did not raise has a row
+        number = int(entered.fetchone()["id"])
         for item, change in changes.items():
             before, after = self._change_here(change.before), self._change_here(change.after)
             values = (number, item, orjson.dumps(before).decode(), orjson.dumps(after).decode())
@@ -568,7 +570,8 @@ class Merge:
                 continue
             values = (tenant, line.receipt_id, ref, line.useful, microseconds(line.at))
             db.execute(
-                "insert or ignore into label(tenant, receipt_id, ref, useful, at, scope, body) values(?,?,?,?,?,?,?)",
+                "insert into label(tenant, receipt_id, ref, useful, at, scope, body) values(?,?,?,?,?,?,?) "
+                "on conflict do nothing",
                 (*values, json.dumps(line.scope), json.dumps(line.body)),
             )
 
@@ -584,7 +587,7 @@ class Merge:
             elif new is not None and not new["forgotten"]:
                 supersede(db, event_id, new["event_id"], self.rules.distils)
         versions = db.execute(
-            "select event_id from event where forgotten = 0 and superseded_by in (select value from json_each(?))",
+            f"select event_id from event where forgotten = 0 and superseded_by in {VALUES}",
             (json.dumps(sorted(blocked)),),
         ).fetchall()
         for version in versions:

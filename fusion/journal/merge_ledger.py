@@ -13,8 +13,8 @@ from fusion.journal.export_format import ForgottenObservationLine, InclusionLine
 from fusion.journal.external_refs import is_external
 from fusion.journal.observations import forgotten_among
 from fusion.journal.tombstones import is_forgotten
+from fusion.store.database import Connection, Row, number_from
 from fusion.store.rows import microseconds, storable
-from fusion.store.sqlite import Connection, Row
 
 Live = Callable[[str], Row | None]
 """the row here of a memory of the export; None if it is not here, or was forgotten"""
@@ -24,7 +24,7 @@ def forgotten_observations(db: Connection, lines: Iterable[ForgottenObservationL
     """Keep out what the other home forgot; returns the observations of this home that it forgets, too."""
     keys = [bytes.fromhex(line.key) for line in lines]
     new = [key for key in keys if key not in forgotten_among(db, keys)]
-    db.executemany("insert or ignore into observation_forgotten values(?)", [(key,) for key in new])
+    db.executemany("insert into observation_forgotten values(?) on conflict do nothing", [(key,) for key in new])
     rows = (db.execute("select * from observation where key = ?", (key,)).fetchone() for key in new)
     return [row for row in rows if row is not None]
 
@@ -70,8 +70,11 @@ def proposal(
     last = db.execute("select max(seq) from sqlite_sequence where name = 'proposal'").fetchone()[0] or 0
     number = line.id if line.id > last else last + 1
     db.execute(f"insert into proposal(id, {columns}) values({', '.join('?' * (len(values) + 1))})", (number, *values))
+    number_from(db, "proposal", number)
     evidence = [row["event_id"] for one in line.evidence if (row := live(one)) is not None]
-    db.executemany("insert or ignore into proposal_evidence values(?, ?)", [(item, number) for item in evidence])
+    db.executemany(
+        "insert into proposal_evidence values(?, ?) on conflict do nothing", [(item, number) for item in evidence]
+    )
     return number, True
 
 
@@ -84,15 +87,15 @@ def use(db: Connection, lines: Sequence[UseLine], live: Live) -> None:
         if line.last_included_at is not None:
             db.execute(
                 "insert into use values(?, ?, ?) on conflict(item) do update set "
-                "included = max(included, excluded.included), "
-                "last_included_at = max(last_included_at, excluded.last_included_at)",
+                "included = max(use.included, excluded.included), "
+                "last_included_at = max(use.last_included_at, excluded.last_included_at)",
                 (item, line.included, microseconds(line.last_included_at)),
             )
         if line.last_retrieved_at is not None:
             db.execute(
                 "insert into retrieval values(?, ?, ?) on conflict(item) do update set "
-                "retrieved = max(retrieved, excluded.retrieved), "
-                "last_retrieved_at = max(last_retrieved_at, excluded.last_retrieved_at)",
+                "retrieved = max(retrieval.retrieved, excluded.retrieved), "
+                "last_retrieved_at = max(retrieval.last_retrieved_at, excluded.last_retrieved_at)",
                 (item, line.retrieved, microseconds(line.last_retrieved_at)),
             )
 

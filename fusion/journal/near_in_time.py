@@ -5,8 +5,8 @@ from __future__ import annotations
 from fusion.contract import Scope
 from fusion.journal.rows import Record, record_of, visible_to
 from fusion.lib.ids import parse_short_ref
+from fusion.store.database import Connection
 from fusion.store.rows import microseconds
-from fusion.store.sqlite import Connection
 
 
 def near_in_time(db: Connection, record: Record, scope: Scope, before: int, after: int) -> list[Record]:

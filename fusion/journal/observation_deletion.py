@@ -14,8 +14,8 @@ from fusion.journal.observations import Wanted, index_text, scope_of, terms_of, 
 from fusion.lib.ids import EPISODE
 from fusion.lib.observation import EpisodeType
 from fusion.lib.words import word_list
+from fusion.store.database import Connection, Row
 from fusion.store.rows import microseconds
-from fusion.store.sqlite import Connection, Row
 
 MIN_QUOTED_WORDS = 5
 """words from which a text is a quote of another; a forgotten "yes" must not take every "yes" with it"""
@@ -26,7 +26,7 @@ MAX_QUOTE_TERMS = 40
 def forget(db: Connection, rows: Sequence[Row], by: str, now: datetime) -> None:
     """Delete these rows for good; ``by`` names the criteria for the audit."""
     for row in rows:
-        db.execute("insert or ignore into observation_forgotten values(?)", (row["key"],))
+        db.execute("insert into observation_forgotten values(?) on conflict do nothing", (row["key"],))
         audit.put(db, scope_of(row), f"{EPISODE}{row['seq']}", 0, by, now)
     drop(db, [row["seq"] for row in rows])
 

@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 from fusion.journal.observations import Wanted, text_of
 from fusion.lib.words import content_hash
-from fusion.store.sqlite import Connection, Row
+from fusion.store.database import Connection, Row, replacing
 
 MAX_COMPARED = 20_000
 """vectors that one search compares, those of the newest observations"""
+
+_PUT = replacing("observation_vector", "seq", "model, text_hash, vector")
 
 
 class Stored(NamedTuple):
@@ -52,7 +54,7 @@ def put(db: Connection, model: str, rows: Sequence[Row], vectors: Sequence[bytes
         if now is None or text_of(now) != text_of(row):
             continue
         digest = content_hash(text_of(row))
-        db.execute("insert or replace into observation_vector values(?, ?, ?, ?)", (row["seq"], model, digest, vector))
+        db.execute(_PUT, (row["seq"], model, digest, vector))
         stored += 1
     return stored
 

@@ -19,8 +19,8 @@ from fusion.journal.rows import visible_to
 from fusion.lib.ids import EPISODE, parse_episode_ref
 from fusion.lib.observation import EpisodeType, Lane, Observation, searched_text, trust_of
 from fusion.lib.words import stems
+from fusion.store.database import VALUES, Connection, Row, listed, number_from, replacing
 from fusion.store.rows import microseconds, storable, time_of
-from fusion.store.sqlite import VALUES, Connection, Row, listed
 
 SCHEMA = """
 create table observation(
@@ -131,8 +131,8 @@ def _entered(db: Connection, one: Graded, gone: Collection[bytes], now: datetime
     seen = one.observation
     if seen.key in gone:
         return Entered(0, "blocked")
-    inserted = db.execute(_INSERT, _values(one, now))
-    if not inserted.rowcount:
+    inserted = db.execute(_INSERT, _values(one, now)).fetchone()
+    if inserted is None:
         known = db.execute("select seq, importance, by_hand from observation where key = ?", (seen.key,)).fetchone()
         if "importance" in by_hand_of(known):
             return Entered(known["seq"], "duplicate")
@@ -143,9 +143,8 @@ def _entered(db: Connection, one: Graded, gone: Collection[bytes], now: datetime
         elif known["importance"] is None and one.importance is not None:
             db.execute("update observation set importance = ? where seq = ?", (one.importance, known["seq"]))
         return Entered(known["seq"], "duplicate")
-    assert inserted.lastrowid is not None  # noqa: S101 — a row was inserted
-    index_text(db, inserted.lastrowid, seen.searched)
-    return Entered(inserted.lastrowid, "stored")
+    index_text(db, inserted["seq"], seen.searched)
+    return Entered(inserted["seq"], "stored")
 
 
 def restore(db: Connection, given: Sequence[Restored]) -> list[Entered]:
@@ -153,17 +152,12 @@ def restore(db: Connection, given: Sequence[Restored]) -> list[Entered]:
     gone = forgotten_among(db, [one.graded.observation.key for one in given])
     entered = []
     for one in given:
-        _number_from(db, one.seq - 1)
+        number_from(db, "observation", one.seq - 1)  # a smaller number may be that of what was deleted
         entered.append(_entered(db, one.graded, gone, one.recorded_at))
     return entered
 
 
-def _number_from(db: Connection, last: int) -> None:
-    """Let the next number be beyond ``last``, as a smaller one may be that of what was deleted."""
-    changed = db.execute("update sqlite_sequence set seq = max(seq, ?) where name = 'observation'", (last,))
-    if not changed.rowcount:
-        db.execute("insert into sqlite_sequence(name, seq) values('observation', ?)", (last,))
-
+_BOOKMARK = replacing("harvested", "source", "place")
 
 _COLUMNS = (
     *("key", "event_id", "type", "lane", "ts", "recorded_at", "tenant", "user_id", "agent_id", "run_id", "session_id"),
@@ -174,7 +168,7 @@ _COLUMNS = (
 
 _INSERT = (
     f"insert into observation({', '.join(_COLUMNS)}) values({', '.join('?' * len(_COLUMNS))}) "
-    "on conflict(key) do nothing"
+    "on conflict(key) do nothing returning seq"
 )
 
 
@@ -234,7 +228,7 @@ def by_hand_of(row: Row) -> Mapping[str, Any]:
 
 def bookmark(db: Connection, source: str, place: str) -> None:
     """Record where the next harvest of a source goes on."""
-    db.execute("insert or replace into harvested values(?, ?)", (source, place))
+    db.execute(_BOOKMARK, (source, place))
 
 
 def bookmark_of(db: Connection, source: str) -> str | None:

@@ -7,20 +7,24 @@ what the backend did (`fusion.contract.Forgotten`).
 
 from __future__ import annotations
 
+import asyncio
 import json
+import secrets
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from fusion.contract import NEW, Event, Forgotten, Scope, State
+from fusion.errors import FusionError
 from fusion.journal.rows import BORN_FORGOTTEN, LIVE, delivered_event, row_of, state_of
 from fusion.lib.ids import parse_short_ref
+from fusion.store.database import VALUES, Connection, Database, Row, listed
 from fusion.store.rows import microseconds, time_of
-from fusion.store.sqlite import Connection, Database, read_only
+from fusion.store.sqlite import read_only
 
 GivenUp = Literal["declined", "failed"]
 
@@ -62,6 +66,14 @@ class Deliveries:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimsOfOthers:
+    """Whether deliveries claimed by other gateways are open: ``held`` under a lease, or ``ended`` with it."""
+
+    held: bool
+    ended: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Holding:
     """How many of the journal's events one backend holds: at least ``least`` and at most ``most``.
 
@@ -77,12 +89,42 @@ LONGEST_WAIT = timedelta(hours=3)
 and is due now"""
 
 
+LEASE_S = 30.0
+"""seconds for which a gateway claims deliveries of a shared journal; it renews them while the backend works"""
+POLL_S = 5.0
+"""seconds after which a gateway looks for deliveries that another one has left"""
+MAX_MADE, MAX_MADE_CHARS = 2_000, 4_000_000
+"""events in memory, so that each is made once and not once for each store"""
+_OF_DELIVERY = ("d.attempts", "d.native_ids")
+"""the columns of a delivery that are read behind those of its event"""
+_LEASE = f"clock_us() + {int(LEASE_S * 1_000_000)}"
+
+
 class Outbox:
-    """The deliveries of one journal. ``stores`` are the backends that every new event is delivered to."""
+    """The deliveries of one journal. ``stores`` are the backends that every new event is delivered to.
+
+    Gateways that share a journal claim deliveries and deletions before they begin them, by the database's clock. What
+    a gateway has claimed that died is due to the others once its lease ends. A gateway whose lease ended marks nothing.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self.stores: tuple[str, ...] = ()
+        self._owner = secrets.token_hex(8)
+        self._made: dict[int, tuple[tuple[Any, ...], Event]] = {}
+        """by number, the events made last, and the rows that they were made of"""
+        self._made_chars = 0
+        shared = database.shared
+        self._mine = f" and claimed_by = '{self._owner}'" if shared else ""
+        """the condition on a delivery that this gateway may mark"""
+        self._release = ", claimed_by = '', claimed_until = 0" if shared else ""
+        self._free = f" and (claimed_by in ('', '{self._owner}') or claimed_until <= clock_us())" if shared else ""
+        """the condition on a delivery that no other gateway is making"""
+
+    @property
+    def poll_s(self) -> float | None:
+        """Seconds after which to look for deliveries of others; None if there are no others."""
+        return POLL_S if self._database.shared else None
 
     async def register(self, stores: Sequence[str]) -> None:
         """Deliver events to ``stores`` from now on. Events that they have not received become due.
@@ -130,10 +172,59 @@ class Outbox:
         """The deliveries to ``backend`` that are due by ``now``, oldest first; with ``urgent`` only urgent ones."""
         return await self._open(backend, "pending", now, limit, "and d.urgent = 1" if urgent else "")
 
+    async def claim(self, backend: str, seqs: Sequence[int], state: str) -> set[int]:
+        """Claim deliveries, or deletions, that are still in this state and that no other gateway is making."""
+        if not self._database.shared:
+            return set(seqs)
+        claimed = (
+            f"update delivery set claimed_by = ?, claimed_until = {_LEASE} "
+            f"where backend = ? and state = ? and seq in {VALUES}{self._free} returning seq"
+        )
+        given = (self._owner, backend, state, *listed(seqs))
+        return await self._database.write(lambda db: {row["seq"] for row in db.execute(claimed, given)})
+
+    async def unclaimed(self, backends: Sequence[str]) -> Sequence[str]:
+        """Those of these backends that have an open delivery or deletion that no gateway is making."""
+        one = f"select 1 from delivery where backend = ? and state in ('pending', 'forget'){self._free} limit 1"
+        return await self._database.read(lambda db: [name for name in backends if db.execute(one, (name,)).fetchone()])
+
+    async def claims_of_others(self) -> ClaimsOfOthers:
+        """What other gateways have claimed and not marked as delivered."""
+        if not self._database.shared:
+            return ClaimsOfOthers(held=False, ended=False)
+        (row,) = await self._database.rows(
+            "select count(case when claimed_until > clock_us() then 1 end) as held, "
+            "count(case when claimed_until <= clock_us() then 1 end) as ended from delivery "
+            "where state in ('pending', 'forget') and claimed_by not in ('', ?)",
+            (self._owner,),
+        )
+        return ClaimsOfOthers(held=row["held"] > 0, ended=row["ended"] > 0)
+
+    @asynccontextmanager
+    async def renewing(self, backend: str) -> AsyncIterator[None]:
+        """Renew this gateway's claims on deliveries to ``backend`` until the end of the block."""
+        if not self._database.shared:
+            yield
+            return
+        renewal = asyncio.create_task(self._renew(backend), name=f"renew claims of {backend}")
+        try:
+            yield
+        finally:
+            renewal.cancel()
+            await asyncio.gather(renewal, return_exceptions=True)
+
+    async def _renew(self, backend: str) -> None:
+        renewed = f"update delivery set claimed_until = {_LEASE} where backend = ?{self._mine}"
+        while True:
+            await asyncio.sleep(LEASE_S / 3)
+            with suppress(FusionError):  # the next renewal, or the mark, will tell
+                await self._database.write(lambda db: db.execute(renewed, (backend,)).rowcount)
+
     async def mark_sent(self, backend: str, seqs: Sequence[int]) -> set[int]:
-        """Mark deliveries as begun; returns those of ``seqs`` that are still pending."""
+        """Mark deliveries as begun; returns those of ``seqs`` that are still pending, and claimed if others share."""
+        seqs = sorted(await self.claim(backend, seqs, "pending"))
         these = (backend, json.dumps(list(seqs)))
-        which = "where backend = ? and state = 'pending' and seq in (select value from json_each(?))"
+        which = f"where backend = ? and state = 'pending' and seq in {VALUES}"
 
         def work(db: Connection) -> set[int]:
             db.execute(f"update delivery set sent = 1 {which} and sent = 0", these)
@@ -148,27 +239,51 @@ class Outbox:
     async def next_due(self, backend: str, now: datetime) -> datetime | None:
         """When the next open delivery or deletion of ``backend`` is due; None when none is open."""
         (row,) = await self._database.rows(
-            "select min(case when next_at <= ? then next_at else 0 end) as at from delivery "
-            "where backend = ? and state in ('pending', 'forget')",
+            "select min(case when next_at <= ? then next_at else 0 end) as at from delivery indexed by delivery_open "
+            f"where backend = ? and state in ('pending', 'forget'){self._free}",
             (microseconds(now + LONGEST_WAIT), backend),
         )
         return None if row["at"] is None else time_of(row["at"])
 
     async def _open(self, backend: str, state: str, now: datetime, limit: int, narrowed: str = "") -> Sequence[Due]:
         rows = await self._database.rows(
-            "select e.*, d.attempts, d.native_ids from delivery d join event e using(seq) "
-            f"where d.backend = ? and d.state = ? and d.next_at not between ? and ? {narrowed} order by d.seq limit ?",
+            f"select e.*, {', '.join(_OF_DELIVERY)} from delivery d indexed by delivery_open join event e using(seq) "
+            f"where d.backend = ? and d.{_OPEN} and d.state = ? and d.next_at not between ? and ? "
+            f"{narrowed}{self._free} order by d.seq limit ?",
             (backend, state, microseconds(now) + 1, microseconds(now + LONGEST_WAIT), limit),
         )
         return [
-            Due(r["seq"], delivered_event(r), r["attempts"], tuple(json.loads(r["native_ids"])), state_of(r))
+            Due(r["seq"], self._event_of(r), r["attempts"], tuple(json.loads(r["native_ids"])), state_of(r))
             for r in rows
         ]
+
+    def _event_of(self, row: Row) -> Event:
+        """The event of a row, made once for all stores as long as its row is the same."""
+        key, columns = row["seq"], tuple(row)[: -len(_OF_DELIVERY)]
+        made = self._made.get(key)
+        if made is None or made[0] != columns:
+            made = columns, delivered_event(row)
+            self._drop_made(key)
+            self._made[key] = made
+            self._made_chars += len(made[1].text)
+            while len(self._made) > MAX_MADE or self._made_chars > MAX_MADE_CHARS:
+                self._drop_made(next(iter(self._made)))
+        return made[1]
+
+    def _drop_made(self, key: int) -> None:
+        if (made := self._made.pop(key, None)) is not None:
+            self._made_chars -= len(made[1].text)
+
+    def drop_made(self) -> None:
+        """Drop the events made last, once all stores have them: one that is forgotten stays in no memory."""
+        self._made.clear()
+        self._made_chars = 0
 
     async def due_states(self, backend: str, limit: int) -> Sequence[DueState]:
         """The states that ``backend`` has to store of memories that were delivered to it."""
         rows = await self._database.rows(
-            "select e.seq, e.event_id, e.state, e.project, d.state_due from delivery d join event e using(seq) "
+            "select e.seq, e.event_id, e.state, e.project, d.state_due "
+            "from delivery d indexed by delivery_state_due join event e using(seq) "
             "where d.backend = ? and d.state_due > 0 and d.state = 'done' order by d.seq limit ?",
             (backend, limit),
         )
@@ -185,23 +300,24 @@ class Outbox:
         """Mark (seq, native ids) as delivered. Events that have been deleted become due for deletion."""
         await self._database.execute_many(
             "update delivery set native_ids = ?, reason = null, next_at = 0, state = case when "
-            f"(select {LIVE} from event e where e.seq = delivery.seq) then 'done' else 'forget' end "
-            "where backend = ? and seq = ?",
+            f"(select {LIVE} from event e where e.seq = delivery.seq) then 'done' else 'forget' end{self._release} "
+            f"where backend = ? and seq = ?{self._mine}",
             [(json.dumps(list(ids)), backend, seq) for seq, ids in acknowledged],
         )
 
     async def give_up(self, backend: str, seqs: Sequence[int], state: GivenUp, reason: str | None = None) -> None:
         """End pending deliveries that the backend declined or failed; deletions stay due."""
         await self._database.execute_many(
-            "update delivery set state = ?, reason = ? where backend = ? and seq = ? and state = 'pending'",
+            f"update delivery set state = ?, reason = ?{self._release} "
+            f"where backend = ? and seq = ? and state = 'pending'{self._free}",
             [(state, reason, backend, seq) for seq in seqs],
         )
 
     async def mark_forgotten(self, backend: str, outcomes: Sequence[tuple[int, Forgotten]]) -> None:
         """Mark deletions by event number with their outcomes, unless an event is to be delivered again."""
         await self._database.execute_many(
-            "update delivery set state = ?, native_ids = '[]', reason = null "
-            "where backend = ? and seq = ? and state = 'forget'",
+            f"update delivery set state = ?, native_ids = '[]', reason = null{self._release} "
+            f"where backend = ? and seq = ? and state = 'forget'{self._free}",
             [(outcome, backend, seq) for seq, outcome in outcomes],
         )
 
@@ -209,7 +325,7 @@ class Outbox:
         """By event number, the outcomes of deletions: None while one is due, "absent" if the event is to be delivered
         instead."""
         rows = await self._database.rows(
-            "select seq, state from delivery where backend = ? and seq in (select value from json_each(?))",
+            f"select seq, state from delivery where backend = ? and seq in {VALUES}",
             (backend, json.dumps(list(seqs))),
         )
         return {row["seq"]: _outcome(row["state"]) for row in rows}
@@ -217,7 +333,8 @@ class Outbox:
     async def postpone(self, backend: str, seq: int, reason: str, next_at: datetime) -> None:
         """Count a failed try; the next is not before ``next_at``."""
         await self._database.execute_many(
-            "update delivery set attempts = attempts + 1, reason = ?, next_at = ? where backend = ? and seq = ?",
+            f"update delivery set attempts = attempts + 1, reason = ?, next_at = ?{self._release} "
+            f"where backend = ? and seq = ?{self._free}",
             [(reason, microseconds(next_at), backend, seq)],
         )
 
@@ -250,29 +367,47 @@ class Outbox:
         )
         return {row["backend"]: row["n"] for row in rows}
 
-    async def holdings(self) -> Mapping[str, Holding]:
-        """By backend, how many events it holds according to the states of its deliveries."""
-        rows = await self._database.rows(
-            "select backend, state, sent, seq in (select seq from event where natural >= ? and natural < ?) "
-            "as external, count(*) as n from delivery group by 1, 2, 3, 4",
-            (f'["{BORN_FORGOTTEN}"', f'["{BORN_FORGOTTEN}#'),  # "#" follows the quote: a range of the index
-        )
-        held: dict[str, Holding] = {}
-        for row in rows:
-            before = held.get(row["backend"], Holding())
-            least, most = _held(row["state"], bool(row["sent"]), bool(row["external"]))
-            held[row["backend"]] = Holding(before.least + least * row["n"], before.most + most * row["n"])
-        return held
+    async def holding(self, backend: str) -> Holding:
+        """How many events a backend holds according to the states of its deliveries."""
+        return await self._database.read(lambda db: holding(db, backend))
+
+
+def holding(db: Connection, backend: str) -> Holding:
+    """How many events a backend holds according to the states of its deliveries."""
+    # Nearly all are done, and of the journal's own events: they are counted, and only the others are grouped.
+    (done,) = db.execute(
+        "select count(*) filter (where state = 'done') from delivery where backend = ?", (backend,)
+    ).fetchone()
+    held = Holding(done, done)
+    for state, sent, external, n in db.execute(
+        "select state, sent, seq in (select seq from event where natural >= ? and natural < ?) as external, "
+        "count(*) as n from delivery where backend = ? and state <> 'done' group by 1, 2, 3",
+        (f'["{BORN_FORGOTTEN}"', f'["{BORN_FORGOTTEN}#', backend),  # "#" follows the quote: a range of the index
+    ):
+        least, most = _held(state, bool(sent), bool(external))
+        held = Holding(held.least + least * n, held.most + most * n)
+    return held
 
 
 def _held(state: str, sent: bool, external: bool) -> tuple[int, int]:
-    """The least and most that a delivery in this state adds to the number of events that its backend holds."""
+    """The least and most that a delivery in this state, which is not "done", adds to the number of events that its
+    backend holds."""
     if external:  # it was there before; "absent" may be the answer to a second try of its deletion
         return {"deleted": (-1, -1), "hidden": (0, 0)}.get(state, (-1, 0))
-    if state == "done":
-        return 1, 1
     absent = state in ("declined", "deleted", "absent") or (state == "pending" and not sent)
     return (0, 0) if absent else (0, 1)
+
+
+_OPEN = "state in ('pending', 'forget')"
+"""the condition of the index ``delivery_open``, which queries name: without statistics SQLite would rather read all
+of a store's deliveries in the order of their key"""
+OPEN_DELIVERIES = "select 1 from delivery where state in ('pending', 'forget') union all select 1 from history limit 1"
+"""the query that has a row if there are open deliveries or waiting histories"""
+
+
+def has_open(db: Connection) -> bool:
+    """Whether a journal has open deliveries or waiting histories."""
+    return db.execute(OPEN_DELIVERIES).fetchone() is not None
 
 
 def has_open_deliveries(file: Path) -> bool:
@@ -281,8 +416,7 @@ def has_open_deliveries(file: Path) -> bool:
         return False
     try:
         with closing(read_only(file)) as db:
-            left = "select 1 from delivery where state in ('pending', 'forget') union all select 1 from history limit 1"
-            return bool(db.execute(left).fetchall())
+            return bool(db.execute(OPEN_DELIVERIES).fetchall())
     except sqlite3.Error:
         return True
 
@@ -299,6 +433,13 @@ alter table delivery add column urgent integer not null default 0;
 create index delivery_urgent on delivery(backend, state, seq) where urgent = 1 and state = 'pending';
 """
 """a new memory must not wait for a folder of files that is being ingested"""
+
+
+CLAIMED = """
+alter table delivery add column claimed_by text not null default '';
+alter table delivery add column claimed_until integer not null default 0;
+"""
+"""which of the gateways that share a journal is making a delivery, and until when; in microseconds"""
 
 
 SENT = "alter table delivery add column sent integer not null default 1"
@@ -321,7 +462,7 @@ def enter_again(db: Connection, seq: int, stores: Sequence[str]) -> None:
     db.executemany(
         "insert into delivery(seq, backend) values(?, ?) on conflict(backend, seq) do update "
         "set state = 'pending', native_ids = '[]', attempts = 0, next_at = 0, reason = null, sent = 1 "
-        "where state <> 'declined'",
+        "where delivery.state <> 'declined'",
         [(seq, name) for name in stores],
     )
 
@@ -332,7 +473,7 @@ _BACKENDS = (
     "select (select min(d.backend) from delivery d where d.backend > named.backend) from named "
     "where named.backend is not null) select backend from named where backend is not null"
 )
-_OF_EVENTS = f"backend in ({_BACKENDS}) and seq in (select value from json_each(?))"
+_OF_EVENTS = f"backend in ({_BACKENDS}) and seq in {VALUES}"
 """the condition on deliveries of events; with the number alone SQLite would read the whole table"""
 
 
@@ -360,7 +501,7 @@ def outcomes(db: Connection, seqs: Sequence[int]) -> dict[int, dict[str, str]]:
     """By event number and backend, the outcome of each deletion; "pending" while it is due."""
     found: dict[int, dict[str, str]] = {}
     for seq, backend, state in db.execute(
-        f"select seq, backend, state from delivery where {_OF_EVENTS} and state <> 'declined' order by backend",
+        f"select seq, backend, state from delivery where {_OF_EVENTS} and state <> 'declined' order by backend, seq",
         (json.dumps(list(seqs)),),
     ):
         found.setdefault(seq, {})[backend] = "pending" if state == "forget" else state
@@ -383,7 +524,8 @@ def enter_to_forget(db: Connection, seq: int, backend: str, native_id: str) -> N
 def deliveries(db: Connection) -> dict[str, Deliveries]:
     """By backend, the counts of its open and failed deliveries."""
     rows = db.execute(
-        "select backend, sum(state != 'failed'), sum(state != 'failed' and attempts > 0), sum(state = 'failed'), "
+        "select backend, count(*) filter (where state <> 'failed'), "
+        "count(*) filter (where state <> 'failed' and attempts > 0), count(*) filter (where state = 'failed'), "
         "coalesce(max(reason), '') from delivery where state in ('pending', 'forget', 'failed') group by backend"
     ).fetchall()
     return {backend: Deliveries(*numbers) for backend, *numbers in rows}

@@ -5,11 +5,13 @@ A question that names nobody is answered only where that means one user and one 
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fusion.contract import Event
+from fusion.store.database import Connection
 from fusion.store.rows import storable
-from fusion.store.sqlite import Connection
 
 SCHEMA = """
 create table owned(
@@ -50,11 +52,23 @@ def count(db: Connection, event: Event, sign: int) -> None:
     scope = event.scope
     owner = (scope.tenant, *(storable(name or "") for name in (scope.user_id, scope.agent_id)))
     db.execute(
-        "insert into owned values(?, ?, ?, ?) on conflict(tenant, user_id, agent_id) do update set n = n + excluded.n",
+        "insert into owned values(?, ?, ?, ?) on conflict(tenant, user_id, agent_id) do update "
+        "set n = owned.n + excluded.n",
         (*owner, sign),
     )
     if sign < 0:
         db.execute("delete from owned where tenant = ? and user_id = ? and agent_id = ? and n <= 0", owner)
+
+
+def count_added(db: Connection, events: Sequence[Event]) -> None:
+    """Add new memories to the counts of their owners."""
+    scopes = (event.scope for event in events)
+    added = Counter((scope.tenant, scope.user_id or "", scope.agent_id or "") for scope in scopes)
+    db.executemany(
+        "insert into owned values(?, ?, ?, ?) on conflict(tenant, user_id, agent_id) do update "
+        "set n = owned.n + excluded.n",
+        [(tenant, storable(user), storable(agent), n) for (tenant, user, agent), n in added.items()],
+    )
 
 
 def read(db: Connection, tenant: str) -> Owners:

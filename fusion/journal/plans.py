@@ -7,9 +7,9 @@ from datetime import datetime
 from fusion.contract import Scope
 from fusion.journal.lifecycle import CURRENT
 from fusion.journal.rows import Record, record_of, visible_to
-from fusion.store.sqlite import Connection
+from fusion.store.database import Connection
 
-_DUE = """case when state like '%"due":%' then json_extract(state, '$.due.utc') end"""
+_DUE = """(case when state like '%"due":%' then json_extract(state, '$.due.utc') end)"""
 
 
 def plans(db: Connection, scope: Scope, limit: int, *, by: datetime | None) -> list[Record]:
@@ -18,16 +18,14 @@ def plans(db: Connection, scope: Scope, limit: int, *, by: datetime | None) -> l
     Ended, merged and quarantined memories are left out.
     """
     terms, values = visible_to(scope)
+    if by is not None:
+        terms += f" and {_DUE} <= ?"
+        values.append(by.strftime("%Y-%m-%dT%H:%M:%SZ"))  # as the states write it
     rows = db.execute(
-        f"select *, {_DUE} as due_at from event where {CURRENT} and {terms} and merged_into is null "
-        "and (kind = 'plan' or due_at is not null) and coalesce(json_extract(state, '$.ended_at'), '') = '' "
+        f"select * from event where {CURRENT} and {terms} and merged_into is null "
+        f"and (kind = 'plan' or {_DUE} is not null) and coalesce(json_extract(state, '$.ended_at'), '') = '' "
         "and coalesce(json_extract(state, '$.trust'), trust) <> 'quarantined' "
-        "and (? is null or due_at <= ?) order by due_at is null, due_at, seq limit ?",
-        (*values, _written(by), _written(by), limit),
+        f"order by {_DUE} is null, {_DUE}, seq limit ?",
+        (*values, limit),
     )
     return [record_of(row) for row in rows]
-
-
-def _written(at: datetime | None) -> str | None:
-    """A time as the states write it."""
-    return None if at is None else at.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -16,8 +16,8 @@ import orjson
 
 from fusion.contract import Scope
 from fusion.journal.rows import Record, record_of, visible_to
+from fusion.store.database import VALUES, Connection, Row, listed
 from fusion.store.rows import microseconds, time_of
-from fusion.store.sqlite import VALUES, Connection, Row, listed
 
 SCHEMA = """
 create table prefix(
@@ -174,7 +174,8 @@ def windows(db: Connection) -> list[Window]:
 def counts(db: Connection) -> Counts:
     """The counts over all windows."""
     row = db.execute(
-        "select count(*) as n, total(turns) as turns, total(rewrites) as rewrites, total(hits) as hits from prefix"
+        "select count(*) as n, coalesce(sum(turns), 0) as turns, "
+        "coalesce(sum(rewrites), 0) as rewrites, coalesce(sum(hits), 0) as hits from prefix"
     ).fetchone()
     turns = int(row["turns"])
     return Counts(row["n"], turns, int(row["rewrites"]), row["hits"] / turns if turns else None)

@@ -7,7 +7,6 @@ proposals are entries of the log of `fusion.journal.state`, and are undone by th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,8 +24,8 @@ from fusion.journal.state import Decision
 from fusion.journal.tombstones import is_forgotten, lift, store_tombstones
 from fusion.lib.ids import short_ref, uuid7
 from fusion.lib.junk import content_words
+from fusion.store.database import VALUES, Connection, Row, listed
 from fusion.store.rows import microseconds, scope_of, storable, time_of
-from fusion.store.sqlite import Connection, Row
 
 SCHEMA = """
 create table proposal(
@@ -176,7 +175,7 @@ def _enter(db: Connection, one: NewProposal, by: Decider, now: datetime) -> tupl
     owner = (scope.tenant, scope.user_id, scope.agent_id, scope.run_id, scope.session_id, scope.project, scope.audience)
     columns = "at, tenant, user_id, agent_id, run_id, session_id, project, audience, words, source, draft, reason, "
     inserted = db.execute(
-        f"insert into proposal({columns} proposed_by, role) values({', '.join('?' * 14)})",
+        f"insert into proposal({columns} proposed_by, role) values({', '.join('?' * 14)}) returning id",
         (
             microseconds(now),
             *(value and storable(value) for value in owner),
@@ -188,9 +187,9 @@ def _enter(db: Connection, one: NewProposal, by: Decider, now: datetime) -> tupl
             by.role,
         ),
     )
-    assert inserted.lastrowid is not None  # noqa: S101 — an insert that did not raise has a row
-    db.executemany("insert into proposal_evidence values(?, ?)", [(item, inserted.lastrowid) for item in evidence])
-    return inserted.lastrowid, True
+    number = int(inserted.fetchone()["id"])
+    db.executemany("insert into proposal_evidence values(?, ?)", [(item, number) for item in evidence])
+    return number, True
 
 
 def _open_in_words(db: Connection, tenant: str, words: str) -> Row | None:
@@ -525,14 +524,13 @@ def delete(db: Connection, numbers: Sequence[int]) -> None:
     """Delete proposals with their texts, and the reasons of their decisions, which may quote them."""
     if not numbers:
         return
-    chosen = json.dumps(list(numbers))
-    among = "(select value from json_each(?))"
+    chosen = listed(numbers)
     db.execute(
-        f"update decision set why = '' where id in (select decision from proposal_decision where proposal in {among})",
-        (chosen,),
+        f"update decision set why = '' where id in (select decision from proposal_decision where proposal in {VALUES})",
+        chosen,
     )
     for table, column in (("proposal_evidence", "proposal"), ("proposal_decision", "proposal"), ("proposal", "id")):
-        db.execute(f"delete from {table} where {column} in {among}", (chosen,))
+        db.execute(f"delete from {table} where {column} in {VALUES}", chosen)
 
 
 def delete_decided(db: Connection, tenant: str, before: datetime, *, dry_run: bool = False) -> int:

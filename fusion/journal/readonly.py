@@ -22,7 +22,8 @@ from fusion.journal.owners import Owners
 from fusion.journal.rows import Record, record_of
 from fusion.journal.tombstones import Tombstones, quarantined
 from fusion.lib.bm25 import Frequencies
-from fusion.store.sqlite import Connection, Database
+from fusion.store.database import Connection
+from fusion.store.sqlite import Database
 
 T = TypeVar("T")
 _UNKNOWN_TIME = datetime(1970, 1, 1, tzinfo=UTC)

@@ -15,8 +15,8 @@ from typing import Any
 from fusion.contract import DIMENSIONS, Event, Scope
 from fusion.journal import outbox, state
 from fusion.journal.rows import RETIRED, count
+from fusion.store.database import VALUES, Connection
 from fusion.store.rows import event_of, scope_terms, storable
-from fusion.store.sqlite import Connection
 
 SCHEMA = """
 create index event_source on event(tenant, source, seq) where source is not null;
@@ -26,7 +26,6 @@ MAX_KEPT = 5000
 """maximum revisions of one file, and files, in one request"""
 
 CURRENT = "forgotten = 0 and superseded_by is null"
-MANY = "select value from json_each(?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def _missing_from(db: Connection, scope: Scope, file: CompleteFile) -> list[Any]
     return db.execute(
         "select * from event indexed by event_source "
         f"where tenant = ? and source = ? and place_unit = 'line' and {CURRENT} and {same} "
-        f"and substr(revision, 1, ?) = ? and revision not in ({MANY})",
+        f"and substr(revision, 1, ?) = ? and revision not in {VALUES}",
         (
             scope.tenant,
             storable(file.source),
@@ -98,7 +97,7 @@ def replaced(db: Connection, seqs: Collection[int], events: Sequence[Event]) -> 
 
     What somebody approved as a proposal stays.
     """
-    turns = db.execute(f"select event_id from event where seq in ({MANY})", (json.dumps(list(seqs)),))
+    turns = db.execute(f"select event_id from event where seq in {VALUES}", (json.dumps(list(seqs)),))
     again, kept = {row["event_id"] for row in turns}, {event.event_id for event in events}
     earlier = _made_of(db, [source for event in events for source in event.derived_from])
     kept |= {row["event_id"] for row in db.execute("select event_id from proposal where event_id is not null")}
@@ -107,7 +106,7 @@ def replaced(db: Connection, seqs: Collection[int], events: Sequence[Event]) -> 
 
 def _made_of(db: Connection, sources: Sequence[str]) -> list[Any]:
     return db.execute(
-        f"select * from event where event_id in (select event_id from derived where source in ({MANY})) and {CURRENT} "
+        f"select * from event where event_id in (select event_id from derived where source in {VALUES}) and {CURRENT} "
         "order by seq",
         (json.dumps(sources),),
     ).fetchall()

@@ -8,20 +8,28 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, lru_cache
+from hashlib import sha256
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from fusion.contract import NEW, Event, Hit, Scope, State, Trust
-from fusion.errors import NotFound
+from fusion.errors import BadInput, NotFound
 from fusion.journal import episodes, fact_rows, item_rows, owners
 from fusion.lib.bm25 import Frequencies, terms
 from fusion.lib.ids import parse_short_ref, short_ref
 from fusion.lib.listing import no_memory
 from fusion.lib.words import content_hash, normalise, spoken
-from fusion.store.rows import EVENT_NAMES, event_of, event_row, scope_terms, storable, time_of
-from fusion.store.sqlite import Connection, Row
+from fusion.store.database import VALUES, Connection, Row
+from fusion.store.rows import EVENT_NAMES, event_in, event_of, event_row, scope_terms, storable, time_of
 
+MAX_SEQ = (1 << 63) - 1
+MAX_KEY_CHARS = 1000
+"""characters of a place key or a natural key before its digest; an entry of PostgreSQL's indexes has 2,700 bytes"""
+MAX_NAMES_BYTES = 2000
+"""of the names that say where a memory belongs, which are in one entry of an index"""
+MAX_TERM_CHARS = 200
+"""of a word whose memories are counted; a longer one is not in another memory, most likely"""
 SHORT_TEXT_WORDS = 5
 """words from which a text is blocked by its words alone: a forgotten "yes" must not block every "yes" """
 WORDS = "words\0"
@@ -70,15 +78,38 @@ class Record:
         return not self.forgotten and self.superseded_by != RETIRED
 
 
+_MORE = ("stated", "seq", "state", "said_at", "forgotten", "superseded_by")
+_PROJECT = EVENT_NAMES.index("project")
+RECORD_COLUMNS = ", ".join((*EVENT_NAMES, *_MORE))
+"""the columns of an event's row that `record_in` reads, in their order"""
+
+
 def record_of(row: Any) -> Record:
     """The record of a row."""
     event = event_of(row) if row["stated"] == "[]" else delivered_event(row)
-    state = state_of(row)
-    times = [] if row["said_at"] is None else [time_of(row["said_at"])]
+    return _record(event, row["seq"], state_of(row), row["said_at"], row["forgotten"], row["superseded_by"])
+
+
+def record_in(columns: Sequence[Any]) -> Record:
+    """The record of ``RECORD_COLUMNS``; for many rows. A row of SQLite compares the name of a column with all names."""
+    stated, seq, written, *more = columns[len(EVENT_NAMES) :]
+    event = event_in(columns)
+    if stated != "[]":
+        event = replace(event, stated=_pairs(stated))
+    return _record(event, seq, default_state(columns[_PROJECT]) if written is None else read_state(written), *more)
+
+
+def _record(
+    event: Event, seq: int, state: State, repeated: int | None, forgotten: int, superseded_by: str | None
+) -> Record:
+    times = [] if repeated is None else [time_of(repeated)]
     if state.reinforced_at is not None and event.kind != "turn":  # a turn was said once, at its place
         times.append(state.reinforced_at)
-    said_at = max(times, default=None)
-    return Record(short_ref(row["seq"]), event, bool(row["forgotten"]), row["superseded_by"], said_at, state)
+    return Record(short_ref(seq), event, bool(forgotten), superseded_by, max(times, default=None), state)
+
+
+def _pairs(stated: str) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in json.loads(stated))
 
 
 _STATE: TypeAdapter[State] = TypeAdapter(State)
@@ -109,30 +140,45 @@ def written_state(state: State, project: str | None) -> str | None:
 
 def delivered_event(row: Row) -> Event:
     """The event of a row with ``stated``."""
-    return replace(event_of(row), stated=tuple((name, value) for name, value in json.loads(row["stated"])))
+    return replace(event_of(row), stated=_pairs(row["stated"]))
 
 
 def insert_event(db: Connection, event: Event, **columns: object) -> int:
     """Insert an event with the ``columns`` that only the journal has; returns its number."""
+    _require_short(event)
+    columns["words_hash"] = 0 if columns.get("forgotten") else words_hash(event.text, event.speaker)
     names = (*EVENT_NAMES, *columns)
     values = (*event_row(event), *columns.values())
-    inserted = db.execute(f"insert into event({', '.join(names)}) values({', '.join('?' * len(names))})", values)
-    assert inserted.lastrowid is not None  # noqa: S101 — an insert that did not raise has a row
-    episodes.add(db, inserted.lastrowid, event)
-    fact_rows.add(db, inserted.lastrowid, event)
-    item_rows.add(db, inserted.lastrowid, event)
-    return inserted.lastrowid
+    inserted = db.execute(
+        f"insert into event({', '.join(names)}) values({', '.join('?' * len(names))}) returning seq", values
+    )
+    seq = int(inserted.fetchone()["seq"])
+    episodes.add(db, seq, event)
+    fact_rows.add(db, seq, event)
+    item_rows.add(db, seq, event)
+    return seq
+
+
+def _require_short(event: Event) -> None:
+    scope, document = event.scope, event.place.document if event.place else None
+    given = (scope.user_id, scope.agent_id, scope.run_id, scope.session_id, document)
+    size = sum(len((name or "").encode("utf-8", "surrogatepass")) for name in given)
+    if size > MAX_NAMES_BYTES:
+        raise BadInput(
+            f"user_id, agent_id, run_id, session_id and document have {size} bytes together, and {MAX_NAMES_BYTES} are "
+            "the most: use shorter names"
+        )
 
 
 def all_match(db: Connection, event_ids: Sequence[str], condition: str) -> bool:
     """Whether a condition holds of every one of these events."""
-    met = f"select count(*) from event where event_id in (select value from json_each(?)) and {condition}"
+    met = f"select count(*) from event where event_id in {VALUES} and {condition}"
     return bool(db.execute(met, (json.dumps(event_ids),)).fetchone()[0] == len(set(event_ids)))
 
 
 def forgotten(db: Connection, event_ids: Collection[str]) -> frozenset[str]:
     """Those of these events that were forgotten."""
-    gone = "select event_id from event where forgotten = 1 and event_id in (select value from json_each(?))"
+    gone = f"select event_id from event where forgotten = 1 and event_id in {VALUES}"
     return frozenset(row["event_id"] for row in db.execute(gone, (json.dumps(list(event_ids)),)))
 
 
@@ -158,11 +204,21 @@ def words_key(text: str, speaker: str | None, scope: Scope) -> str:
     return name + owner_of(scope) + "\0" + content_hash(" ".join(words))
 
 
-def keys_of(event: Event) -> tuple[str | None, str | None, str]:
+def words_hash(text: str, speaker: str | None) -> int:
+    """The column ``words_hash`` of a memory: 60 bits by which those in the same words are found, and never 0."""
+    words = normalise(storable(spoken(text, speaker))).split()
+    return int(content_hash(" ".join(words))[:15], 16) or 1
+
+
+Keys = tuple[str | None, str | None, str]
+"""what `keys_of` gives"""
+
+
+def keys_of(event: Event) -> Keys:
     """The place key, natural key and words key of an event; without source and place the first two are None."""
     owner = owner_of(event.scope)
     said = words_key(event.text, event.speaker, event.scope)
-    if event.source is None and event.place is None:
+    if is_explicit(event):
         return None, None, said
     document = event.place.document if event.place else None
     lines = event.place is not None and event.place.unit == "line"
@@ -172,7 +228,17 @@ def keys_of(event: Event) -> tuple[str | None, str | None, str]:
     # Without a place, two turns with the same text differ by their time.
     said_at = event.at.utc.isoformat() if event.at and event.place is None else ""
     version = event.revision or content_hash(f"{said_at}\0{event.text}")
-    return place if start is not None else None, json.dumps([place, version]), said
+    return _bounded(place) if start is not None else None, _bounded(json.dumps([place, version])), said
+
+
+def is_explicit(event: Event) -> bool:
+    """Whether an event has neither a source nor a place, and so no natural key: it was remembered explicitly."""
+    return event.source is None and event.place is None
+
+
+def _bounded(key: str) -> str:
+    """A key that an index of PostgreSQL takes: a long one has a digest in place of its end."""
+    return key if len(key) <= MAX_KEY_CHARS else f"{key[:MAX_KEY_CHARS]} {sha256(key.encode()).hexdigest()}"
 
 
 def owner_of(scope: Scope) -> str:
@@ -183,19 +249,44 @@ def owner_of(scope: Scope) -> str:
 def count(db: Connection, event: Event, sign: int) -> None:
     """Add a current event to the counts of its owner: its terms and itself; or subtract it with ``sign`` -1."""
     owners.count(db, event, sign)
-    owner, found = owner_of(event.scope), terms(spoken(event.text, event.speaker))
+    owner, said = owner_of(event.scope), terms(spoken(event.text, event.speaker))
+    found = [term for term in said if len(term) <= MAX_TERM_CHARS]
     db.execute(
         "insert into owner values(?, ?, ?, ?) on conflict(owner) do update "
-        "set documents = documents + excluded.documents, length = length + excluded.length",
-        (owner, event.scope.tenant, sign, sign * len(found)),
+        "set documents = owner.documents + excluded.documents, length = owner.length + excluded.length",
+        (owner, event.scope.tenant, sign, sign * len(said)),
     )
     db.executemany(
-        "insert into term values(?, ?, ?) on conflict(owner, term) do update set n = n + excluded.n",
+        "insert into term values(?, ?, ?) on conflict(owner, term) do update set n = term.n + excluded.n",
         [(owner, term, sign) for term in Counter(found)],
     )
     if sign < 0:
+        # Earlier versions counted longer words, too.
+        db.executemany("delete from term where owner = ? and term = ?", [(owner, term) for term in {*said} - {*found}])
         gone = [(owner, term) for term in set(found)]
         db.executemany("delete from term where owner = ? and term = ? and n <= 0", gone)
+
+
+def count_added(db: Connection, events: Sequence[Event]) -> None:
+    """`count` each of these events, which are new: each owner and each of their terms is written once."""
+    owners.count_added(db, events)
+    documents: Counter[tuple[str, str]] = Counter()
+    lengths: Counter[tuple[str, str]] = Counter()
+    found: Counter[tuple[str, str]] = Counter()
+    for event in events:
+        owner, said = owner_of(event.scope), terms(spoken(event.text, event.speaker))
+        documents[owner, event.scope.tenant] += 1
+        lengths[owner, event.scope.tenant] += len(said)
+        found.update((owner, term) for term in {*said} if len(term) <= MAX_TERM_CHARS)
+    db.executemany(
+        "insert into owner values(?, ?, ?, ?) on conflict(owner) do update "
+        "set documents = owner.documents + excluded.documents, length = owner.length + excluded.length",
+        [(*whose, n, lengths[whose]) for whose, n in documents.items()],
+    )
+    db.executemany(
+        "insert into term values(?, ?, ?) on conflict(owner, term) do update set n = term.n + excluded.n",
+        [(*of, n) for of, n in sorted(found.items())],
+    )
 
 
 def frequencies(db: Connection, scope: Scope, asked: Sequence[str]) -> Frequencies:
@@ -206,7 +297,7 @@ def frequencies(db: Connection, scope: Scope, asked: Sequence[str]) -> Frequenci
         f"select coalesce(sum(documents), 0), coalesce(sum(length), 0) from owner where {whose}", (owner,)
     ).fetchone()
     counts = db.execute(
-        f"select term, sum(n) as n from term where {whose} and term in (select value from json_each(?)) group by term",
+        f"select term, sum(n) as n from term where {whose} and term in {VALUES} group by term",
         (owner, json.dumps(list(asked))),
     ).fetchall()
     return Frequencies(documents, length / documents if documents else 1.0, {r["term"]: r["n"] for r in counts})

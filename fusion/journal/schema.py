@@ -7,6 +7,7 @@ from fusion.journal import (
     batches,
     browsing,
     cards,
+    comparisons,
     conversations,
     distil_queue,
     episodes,
@@ -117,5 +118,15 @@ STEPS = (
     cards.WORDED,
     sessions.BEGAN,
     browsing.SCHEMA,
+    outbox.CLAIMED,
+    comparisons.SCHEMA,
+    tombstones.QUARANTINED,
+    same_words.HASHED,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""
+
+OLDEST = 41
+"""the version from which on a program can use a database of the newest one, in PostgreSQL, where gateways of two
+versions run at once during an update. A step only adds, and what it adds may be left out by a program that does not
+know it: a table, an index, or a column that may be null or has a default. It may drop an index. A step that does more
+raises this number to its own version; older gateways then refuse the database"""

@@ -18,8 +18,8 @@ import orjson
 from fusion.contract import Asker, Scope
 from fusion.errors import FusionError
 from fusion.lib.background_writer import BackgroundWriter
+from fusion.store.database import Connection, replacing
 from fusion.store.rows import microseconds, storable, time_of
-from fusion.store.sqlite import Connection
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,8 @@ class Session:
 class AskingSessions(BackgroundWriter):
     """The sessions of one home that asked lately; ``read`` and ``keep`` are `stored` and `store` over its journal.
 
-    What ``keep`` fails to write is written with the next turn of its session.
+    What ``keep`` fails to write is written with the next turn of its session. With a ``shared`` journal another gateway
+    may have answered the session's last question: its state is read for each question, and `written` before the answer.
     """
 
     LINGER_S = 0.25
@@ -101,9 +102,11 @@ class AskingSessions(BackgroundWriter):
         self,
         read: Callable[[SessionKey], Awaitable[Session | None]],
         keep: Callable[[Sequence[tuple[SessionKey, Session]]], Awaitable[None]],
+        *,
+        shared: bool = False,
     ) -> None:
         super().__init__()
-        self._read, self._keep = read, keep
+        self._read, self._keep, self._shared = read, keep, shared
         self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
         self._changed: dict[SessionKey, Session] = {}
 
@@ -117,7 +120,11 @@ class AskingSessions(BackgroundWriter):
         key = SessionKey.of(scope, asker)
         if key is None or asker is None:
             return None
-        if key not in self._sessions:
+        if self._shared:
+            if key in self._changed:
+                await self.flush()
+            self._sessions[key] = await self._stored(key)
+        elif key not in self._sessions:
             stored = await self._stored(key)
             self._sessions.setdefault(key, stored)  # another question of the session may have read it first
         session = self._sessions[key]
@@ -146,6 +153,11 @@ class AskingSessions(BackgroundWriter):
         session.take_turn(shown, injected, now)
         self._change(key, session)
 
+    async def written(self) -> None:
+        """Return once the other gateways of a shared journal can read what was changed."""
+        if self._shared:
+            await self.flush()
+
     def _change(self, key: SessionKey, session: Session) -> None:
         self._changed[key] = session
         self._write_soon()
@@ -172,6 +184,9 @@ def stored(db: Connection, key: SessionKey) -> Session | None:
     return Session(row["turn"], orjson.loads(row["shown"]), row["injected"], time_of(row["at"]), began)
 
 
+_STORE = replacing("asking_session", "tenant, user_id, agent_id, session_id", "turn, shown, at, injected, began")
+
+
 def store(db: Connection, sessions: Sequence[tuple[SessionKey, Session]], now: datetime) -> None:
     """Store the state of sessions, and delete the oldest."""
     at = microseconds(now)
@@ -179,7 +194,7 @@ def store(db: Connection, sessions: Sequence[tuple[SessionKey, Session]], now: d
         (*key, one.turn, orjson.dumps(one.shown).decode(), at, one.injected, one.began and microseconds(one.began))
         for key, one in sessions
     ]
-    db.executemany("insert or replace into asking_session values(?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    db.executemany(_STORE, rows)
     db.execute("delete from asking_session where at < ?", (microseconds(now - timedelta(days=KEPT_DAYS)),))
     db.execute(
         "delete from asking_session where at < (select at from asking_session order by at desc limit 1 offset ?)",

@@ -13,8 +13,9 @@ from contextlib import closing
 from pathlib import Path
 
 from fusion.journal import outbox
+from fusion.store.database import Connection
 from fusion.store.private_files import sync
-from fusion.store.sqlite import Connection, read_only
+from fusion.store.sqlite import read_only
 
 _OTHERS = "seq in (select seq from event where tenant <> :tenant)"
 _OF_TENANT = ("owner", "owned", "idempotency", "shown", "label", "external_state", "asking_session")
@@ -70,7 +71,7 @@ _MOVED = (
     "delete from decision where tenant = :tenant",
     (
         "update event set text = '', speaker = null, stated = '[]', state = null, merged_into = null, "
-        "conflict_group = null, file = null, forgotten = 1 where tenant = :tenant"
+        "conflict_group = null, file = null, words_hash = 0, forgotten = 1 where tenant = :tenant"
     ),
 )
 """the statements that empty a tenant in a shared journal, except for its deletions"""
@@ -80,7 +81,7 @@ def others(db: Connection, own: str) -> list[str]:
     """The tenants other than ``own`` that were not moved out of a journal yet."""
     found, last = [], ""
     while (row := db.execute("select min(tenant) as tenant from event where tenant > ?", (last,)).fetchone())[0]:
-        last = row["tenant"]
+        last = row[0]
         if last != own and _is_here(db, last):
             found.append(last)
     return found

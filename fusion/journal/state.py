@@ -20,12 +20,13 @@ from fusion.errors import BadInput, NotFound
 from fusion.journal import outbox
 from fusion.journal.external_refs import is_external
 from fusion.journal.rows import default_state, read_state, row_of, state_of, written_state
+from fusion.lib.caller import OWNER
 from fusion.lib.conflict import ConflictMember, without_opponents
 from fusion.lib.due import due_of
 from fusion.lib.ids import short_ref
 from fusion.lib.stated_fields import from_stated
+from fusion.store.database import VALUES, Connection, Row, listed, replacing
 from fusion.store.rows import event_of, microseconds, storable, time_of
-from fusion.store.sqlite import VALUES, Connection, Row, listed
 
 SCHEMA = """
 alter table event add column state text;
@@ -56,7 +57,7 @@ the memory that the backend has not stored yet."""
 TAKEN_OVER = "create table states_taken_over(backend text primary key) without rowid;"
 """the backends whose own states of earlier versions are in the journal"""
 
-BY_HAND = "owner"
+BY_HAND = OWNER
 """who decided, for what came through a door"""
 A_PERSON_DECIDED = f"(d.who = '{BY_HAND}' or d.who like 'key %')"
 """the condition on a decision ``d`` of the owner or of an API key, and not of a job"""
@@ -281,7 +282,7 @@ def revert(db: Connection, row: Row, who: str, now: datetime) -> Decision | None
     name = f"d{row['id']}"
     changes: dict[str, Change] = {}
     external: list[tuple[str, StateChange]] = []
-    for one in db.execute("select * from state_change where decision = ?", (row["id"],)).fetchall():
+    for one in db.execute("select * from state_change where decision = ? order by item", (row["id"],)).fetchall():
         before, after = _read_change(one["before"]), _read_change(one["after"])
         there = db.execute("select * from event where event_id = ?", (one["item"],)).fetchone()
         if there is None:
@@ -404,7 +405,7 @@ def is_taken_over(db: Connection, backend: str) -> bool:
 
 def mark_taken_over(db: Connection, backend: str) -> None:
     """Note that they are."""
-    db.execute("insert or ignore into states_taken_over values(?)", (backend,))
+    db.execute("insert into states_taken_over values(?) on conflict do nothing", (backend,))
 
 
 def kept_apart(db: Connection, event_ids: Sequence[str]) -> set[tuple[str, str]]:
@@ -412,7 +413,7 @@ def kept_apart(db: Connection, event_ids: Sequence[str]) -> set[tuple[str, str]]
     rows = db.execute(
         "select c.item, json_extract(c.after, '$.merged_into') as other from state_change c "
         f"join decision d on d.id = c.decision where c.item in {VALUES} and d.undone_by is not null "
-        "and other is not null",
+        "and json_extract(c.after, '$.merged_into') is not null",
         listed(event_ids),
     )
     return {(row["item"], row["other"]) for row in rows}
@@ -426,7 +427,8 @@ def endings_reverted(db: Connection, event_ids: Sequence[str]) -> set[tuple[str,
     rows = db.execute(
         "select c.item, json_extract(c.before, '$.ended') as why from state_change c "
         f"join decision d on d.id = c.decision where c.item in {VALUES} and d.undone_by is null "
-        "and d.who <> 'gateway' and json_type(c.after, '$.ended') = 'null' and why is not null",
+        "and d.who <> 'gateway' and json_type(c.after, '$.ended') = 'null' "
+        "and json_extract(c.before, '$.ended') is not null",
         listed(event_ids),
     )
     return {(row["item"], row["why"]) for row in rows}
@@ -510,7 +512,9 @@ def release(db: Connection, event_ids: Sequence[str], why: str, now: datetime) -
 
 def changed_since(db: Connection, decision: int) -> tuple[int, list[str]]:
     """The number of the latest decision, and what the decisions after ``decision`` changed: event ids and refs."""
-    items = db.execute("select distinct item from state_change where decision > ?", (decision,)).fetchall()
+    items = db.execute(
+        "select distinct item from state_change where decision > ? order by item", (decision,)
+    ).fetchall()
     last = db.execute("select coalesce(max(id), 0) from decision").fetchone()[0]
     return max(last, decision), [row["item"] for row in items]
 
@@ -552,11 +556,10 @@ def enter(
 ) -> int:
     """Enter a decision about something of an owner into the log, without its changes; returns its number."""
     entered = db.execute(
-        "insert into decision(at, tenant, user_id, who, why, run, undoes) values(?, ?, ?, ?, ?, ?, ?)",
+        "insert into decision(at, tenant, user_id, who, why, run, undoes) values(?, ?, ?, ?, ?, ?, ?) returning id",
         (microseconds(now), owner["tenant"], owner["user_id"], storable(who), storable(why), run, undoes),
     )
-    assert entered.lastrowid is not None  # noqa: S101 — an insert that did not raise has a row
-    return entered.lastrowid
+    return int(entered.fetchone()["id"])
 
 
 def _put(db: Connection, decision: int, item: str, before: StateChange, after: StateChange) -> None:
@@ -569,12 +572,15 @@ def _read_change(written: str) -> StateChange:
     return cast(StateChange, {name: getattr(state, name) for name in orjson.loads(written)})
 
 
+_PUT_EXTERNAL = replacing("external_state", "tenant, ref", "state")
+
+
 def _store_external(db: Connection, tenant: str, ref: str, state: State) -> None:
     written = written_state(state, None)
     if written is None:
         db.execute("delete from external_state where tenant = ? and ref = ?", (tenant, ref))
     else:
-        db.execute("insert or replace into external_state values(?, ?, ?)", (tenant, ref, written))
+        db.execute(_PUT_EXTERNAL, (tenant, ref, written))
 
 
 def _visible_row(db: Connection, name: str, scope: Scope) -> Row:
@@ -594,7 +600,8 @@ def decision_of(db: Connection, number: int) -> Decision:
 def _decision(db: Connection, row: Row) -> Decision:
     about = db.execute("select proposal from proposal_decision where decision = ?", (row["id"],)).fetchone()
     changes = db.execute(
-        "select c.*, e.seq from state_change c left join event e on e.event_id = c.item where c.decision = ?",
+        "select c.*, e.seq from state_change c left join event e on e.event_id = c.item where c.decision = ? "
+        "order by c.item",
         (row["id"],),
     )
     altered = tuple(

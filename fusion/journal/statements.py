@@ -14,8 +14,8 @@ from fusion.contract import STATEMENT_KINDS, Event, Scope
 from fusion.journal import state
 from fusion.journal.rows import state_of
 from fusion.journal.state import Change
+from fusion.store.database import VALUES, Connection, listed
 from fusion.store.rows import event_of, storable
-from fusion.store.sqlite import VALUES, Connection, listed
 
 _KINDS = ", ".join(f"'{kind}'" for kind in sorted({*STATEMENT_KINDS, "note"}))
 SCHEMA = f"""
@@ -68,15 +68,15 @@ def may_state(event: Event) -> bool:
 
 def add(db: Connection, seq: int, *, decides: bool) -> None:
     """Queue an event."""
-    db.execute("insert or ignore into statement_queue values(?, ?)", (seq, decides))
+    db.execute("insert into statement_queue values(?, ?) on conflict do nothing", (seq, decides))
 
 
 def oldest(db: Connection, limit: int) -> list[Queued]:
     """The events that were queued first."""
-    rows = db.execute(
-        "select e.*, q.decides from statement_queue q join event e using(seq) order by q.seq limit ?", (limit,)
-    )
-    return [Queued(row["seq"], event_of(row), bool(row["decides"])) for row in rows]
+    # As a join, PostgreSQL may read the events in their order, from the first one on.
+    decides = dict(db.execute("select seq, decides from statement_queue order by seq limit ?", (limit,)).fetchall())
+    rows = db.execute(f"select * from event where seq in {VALUES} order by seq", listed(decides))
+    return [Queued(row["seq"], event_of(row), bool(decides[row["seq"]])) for row in rows]
 
 
 def waiting(db: Connection) -> int:
@@ -120,7 +120,7 @@ def settle(db: Connection, settled: Sequence[Settled], who: str, now: datetime) 
             state.decide(db, one.changes, who, one.why, now)
         remove(db, one.seq)
         if one.is_statement:
-            db.execute("insert or ignore into statement values(?, ?)", (one.seq, one.compared))
+            db.execute("insert into statement values(?, ?) on conflict do nothing", (one.seq, one.compared))
         if one.compared:
             db.execute("update statement set compared = 1 where seq = ?", (one.seq,))
         done.append(one.seq)

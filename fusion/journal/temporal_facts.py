@@ -15,8 +15,8 @@ from fusion.lib.fact_timeline import Asserted
 from fusion.lib.ids import EPISODE, short_ref
 from fusion.lib.listing import record_ref
 from fusion.lib.temporal_facts import ENDED, STATED, Assertion, Ending, Source, read
+from fusion.store.database import VALUES, Connection, Row, listed
 from fusion.store.rows import event_of, storable, time_of
-from fusion.store.sqlite import VALUES, Connection, Row, listed
 
 READ_AT_ONCE = 1000
 """memories that a rebuild reads in one step"""
@@ -40,7 +40,7 @@ def _stating(db: Connection) -> Iterator[Row]:
     after = 0
     while True:
         rows = db.execute(
-            "select * from event where seq > ? and forgotten = 0 and (instr(lower(text), ?) or stated like ?) "
+            "select * from event where seq > ? and forgotten = 0 and (instr(lower(text), ?) > 0 or stated like ?) "
             "order by seq limit ?",
             (after, MARK, f'%"{STATED}%', READ_AT_ONCE),
         ).fetchall()

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 
 from fusion import wire
 from fusion.contract import Event, Hit, Place, Scope
-from fusion.journal.rows import WORDS, Record, keys_of, record_of, words_key
+from fusion.journal.rows import WORDS, Keys, Record, record_of, words_key
 from fusion.lib.chunk import chunks
 from fusion.lib.statements import says_something, statements, without
 from fusion.lib.text_cache import text_cache
 from fusion.lib.words import content_hash, normalise
-from fusion.store.sqlite import Connection
+from fusion.store.database import Connection, replacing
 
 SCHEMA = """
 alter table hidden add column words text;
@@ -48,12 +48,15 @@ _OWNER = re.compile(r"[^\0]*\0[^\0]*\0([^\0]*)\0")
 _FOLDER_HASH = re.compile(r"-[0-9a-f]{8}(?=/)")
 """the suffix of a folder's name where another folder of that name was taken first"""
 
+_HELD_BACK = "(trust = 'quarantined' or state like '%quarantined%')"
+QUARANTINED = f"create index event_quarantined on event(seq) where {_HELD_BACK};"
+
 
 def quarantined(db: Connection) -> Iterator[Record]:
     """The current memories that are quarantined."""
     rows = db.execute(
-        "select * from event where forgotten = 0 and superseded_by is null "
-        "and (trust = 'quarantined' or state like '%quarantined%')"
+        "select * from event indexed by event_quarantined "
+        f"where {_HELD_BACK} and forgotten = 0 and superseded_by is null"
     )
     yield from (record for record in map(record_of, rows) if record.trust == "quarantined")
 
@@ -71,11 +74,8 @@ class Tombstones:
     def of(cls, db: Connection) -> Tombstones:
         """Read the tombstones of a journal."""
         tombstones = cls()
-        for tenant, document, line, words in db.execute("select tenant, document, line, words from hidden"):
-            tombstones._add_line(tenant, document, line, user_of_words(words))
-        tombstones.keys.update(
-            key for (key,) in db.execute("select key from tombstone") if key.startswith((WORDS, _EXTERNAL))
-        )
+        lines = db.execute("select tenant, document, line, words from hidden")
+        tombstones.extend((key for (key,) in db.execute("select key from tombstone")), lines)
         return tombstones
 
     @classmethod
@@ -96,6 +96,12 @@ class Tombstones:
         if hit.place is not None:
             for line in statement_keys(hit.text, hit.place):
                 self._add_line(hit.scope.tenant, hit.place.document, line, hit.scope.user_id or "")
+
+    def extend(self, keys: Iterable[str], lines: Iterable[tuple[str, str, str, str]]) -> None:
+        """Add the tombstones of rows: keys, and of lines the tenant, the document, the statement and its words."""
+        self.keys.update(key for key in keys if key.startswith((WORDS, _EXTERNAL)))
+        for tenant, document, line, words in lines:
+            self._add_line(tenant, document, line, user_of_words(words))
 
     def _add_line(self, tenant: str, document: str, line: str, user: str) -> None:
         self.lines.setdefault((tenant, _file_key(document)), {}).setdefault(line, set()).add(user)
@@ -228,9 +234,9 @@ def keys_under(natural: str, words: str, file: str | None) -> list[str]:
     return [natural] if file is None else [f"{natural}\0{content_hash(file)}", f"{natural}\0{words}"]
 
 
-def is_blocked(db: Connection, event: Event) -> bool:
+def is_blocked(db: Connection, event: Event, keys: Keys) -> bool:
     """Whether a tombstone keeps an event out that has a natural key."""
-    _, natural, words = keys_of(event)
+    _, natural, words = keys
     assert natural is not None  # noqa: S101 — what is remembered explicitly is never blocked
     marks = [natural, *keys_under(natural, words, event.file or ""), *([words] if words.startswith(WORDS) else ())]
     found = db.execute(f"select 1 from tombstone where key in ({', '.join('?' * len(marks))}) limit 1", marks)
@@ -243,14 +249,15 @@ def is_forgotten(db: Connection, words: str) -> bool:
     return bool(known)
 
 
+_PUT = replacing("tombstone", "key", "event_id, words")
+
+
 def store_tombstones(db: Connection, event_id: str, words: str, keys: Sequence[str], hit: Hit) -> None:
     """Store every tombstone of one memory, each with the words key that lifts it."""
-    db.executemany(
-        "insert or replace into tombstone values(?, ?, ?)", [(key, event_id, words) for key in (words, *keys)]
-    )
+    db.executemany(_PUT, [(key, event_id, words) for key in (words, *keys)])
     if hit.place is not None:
         db.executemany(
-            "insert or ignore into hidden values(?, ?, ?, ?)",
+            "insert into hidden values(?, ?, ?, ?) on conflict do nothing",
             [(hit.scope.tenant, hit.place.document, line, words) for line in statement_keys(hit.text, hit.place)],
         )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fusion.contract import Scope
 from fusion.journal.rows import Record, record_of, visible_to
 from fusion.journal.state import A_PERSON_DECIDED
-from fusion.store.sqlite import Connection
+from fusion.store.database import Connection
 
 MUCH_USED = 3
 """blocks in which an untrusted memory was before it needs a person"""

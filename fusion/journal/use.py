@@ -13,8 +13,8 @@ from datetime import datetime
 
 from fusion.errors import FusionError
 from fusion.lib.background_writer import BackgroundWriter
+from fusion.store.database import VALUES, Connection, listed
 from fusion.store.rows import microseconds, time_of
-from fusion.store.sqlite import VALUES, Connection, listed
 
 log = logging.getLogger(__name__)
 
@@ -129,8 +129,8 @@ def keep(db: Connection, uses: Mapping[str, Use], retrievals: Mapping[str, Retri
     add(db, uses)
     db.executemany(
         f"insert into retrieval select ?1, ?2, ?3 {_NOT_FORGOTTEN} on conflict(item) do update set "
-        "retrieved = retrieved + excluded.retrieved, "
-        "last_retrieved_at = max(last_retrieved_at, excluded.last_retrieved_at)",
+        "retrieved = retrieval.retrieved + excluded.retrieved, "
+        "last_retrieved_at = max(retrieval.last_retrieved_at, excluded.last_retrieved_at)",
         [(item, one.retrieved, microseconds(one.last_retrieved_at)) for item, one in retrievals.items()],
     )
 
@@ -139,8 +139,8 @@ def add(db: Connection, uses: Mapping[str, Use]) -> None:
     """Add to the counts, but not to those of forgotten memories; the latest time wins, in any order of calls."""
     db.executemany(
         f"insert into use select ?1, ?2, ?3 {_NOT_FORGOTTEN} on conflict(item) do update set "
-        "included = included + excluded.included, "
-        "last_included_at = max(last_included_at, excluded.last_included_at)",
+        "included = use.included + excluded.included, "
+        "last_included_at = max(use.last_included_at, excluded.last_included_at)",
         [(item, use.included, microseconds(use.last_included_at)) for item, use in uses.items()],
     )
 

@@ -12,7 +12,7 @@ from fusion.errors import AlreadyReplaced
 from fusion.journal.rows import RETIRED, Record, delivered_event, record_of, row_of, state_of
 from fusion.lib.ids import short_ref
 from fusion.lib.words import content_hash
-from fusion.store.sqlite import Connection, Row
+from fusion.store.database import Connection, Row
 
 UPDATED = "update:"
 """prefix of the revision of an event that updates another"""

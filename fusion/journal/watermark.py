@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fusion.store.sqlite import Connection
+from fusion.store.database import Connection
 
 SCHEMA = """
 create table mark(id text not null, commits integer not null);
@@ -29,6 +29,11 @@ _UNUSED = (
     "- (select count(*) from event) as unused"
 )
 
+_MARK = (
+    "select id, commits, (select coalesce(max(seq), 0) from event), "
+    "coalesce((select seq from sqlite_sequence where name = 'event'), 0) from mark"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
@@ -44,6 +49,15 @@ def read(db: Connection) -> Watermark:
     """The current watermark."""
     journal, commits, events, seq, _ = db.execute(STATE).fetchone()
     return Watermark(journal, commits, events, seq)
+
+
+def read_uncounted(db: Connection, unused: int) -> Watermark:
+    """The watermark of a journal that had ``unused`` numbers when it was last counted, without counting its events.
+
+    It has as many events as before if another program has deleted some since, which shows at the next start.
+    """
+    journal, commits, seq, used = db.execute(_MARK).fetchone()
+    return Watermark(journal, commits, used - unused, seq)
 
 
 def unused(db: Connection) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from contextvars import Context
 
 
 class BackgroundWriter(ABC):
@@ -22,7 +23,8 @@ class BackgroundWriter(ABC):
     def _write_soon(self) -> None:
         """Have what waits written; returns at once."""
         if self._writer is None:
-            self._writer = asyncio.get_running_loop().create_task(self._linger())
+            # What waits is of many calls, so the write has the context of none.
+            self._writer = asyncio.get_running_loop().create_task(self._linger(), context=Context())
 
     async def _linger(self) -> None:
         await asyncio.sleep(self.LINGER_S)

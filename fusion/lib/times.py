@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from fusion.contract import Moment, Precision
 from fusion.lib.moment import end_of, zone_of
+from fusion.lib.words import find_words
 
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 MONTHS = (
@@ -70,6 +71,14 @@ _TIME = re.compile(
     )""",
     re.VERBOSE | re.IGNORECASE,
 )
+_NAMING = frozenset(
+    [*_UNIT.split("|"), *(f"{unit}s" for unit in _UNIT.split("|")), *_SEASONS, *MONTHS, "sept", *DAYS]
+    + [month[:3] for month in MONTHS]
+    + "mon tue tues wed thu thur thurs fri sat sun".split()
+    + "yesterday today tonight tomorrow night morning afternoon evening".split()
+)
+"""each time names one of these words, or a year"""
+_ANY_YEAR = re.compile(rf"\b{_YEAR}\b")
 _TO = re.compile(r"\s?(?:[-–—]|to|until|till|through|and)\s?", re.IGNORECASE)
 _LATER = re.compile(rf"(?P<weekday>{_DAY})\b|{_BARE}|(?P<inmonth>{_MONTH})\b(?!\s\d)", re.IGNORECASE | re.VERBOSE)
 _FUTURE = re.compile(
@@ -114,7 +123,14 @@ class Window:
 
 def find_time(text: str) -> re.Match[str] | None:
     """The first words of a text that name a time, even an impossible one."""
-    return _TIME.search(text)
+    return _TIME.search(text) if _may_name_time(text) else None
+
+
+def _may_name_time(text: str) -> bool:
+    """False for a text that certainly names no time, found in a tenth of the time of `_TIME`."""
+    if not text.isascii():  # letters such as "ſ" match others in `_TIME`
+        return True
+    return not _NAMING.isdisjoint(find_words(text.lower())) or _ANY_YEAR.search(text) is not None
 
 
 def windows(text: str, said: Moment, ahead: bool | None = None) -> Iterator[Window]:
@@ -125,6 +141,8 @@ def windows(text: str, said: Moment, ahead: bool | None = None) -> Iterator[Wind
     A week starts on Monday, a weekend on Saturday; "last Friday" is the last one before the day of ``said``. Relative
     times that are finer than the precision of ``said`` ("yesterday", said in a month) and impossible days are left out.
     """
+    if not _may_name_time(text):
+        return
     position = 0
     while match := _TIME.search(text, position):
         position = match.end()

@@ -20,6 +20,10 @@ class Span(Protocol):
     def set_attribute(self, key: str, value: Value) -> None: ...
     def update_name(self, name: str) -> None: ...
 
+    def fail(self, kind: str) -> None:
+        """Mark the span as failed, by the name of an error's class."""
+        ...
+
 
 class Tracer(Protocol):
     """What makes spans; each becomes the parent of those that begin inside it."""
@@ -46,6 +50,7 @@ class _NoSpan:
     def __exit__(self, *exc: object) -> None: ...
     def set_attribute(self, key: str, value: Value) -> None: ...
     def update_name(self, name: str) -> None: ...
+    def fail(self, kind: str) -> None: ...
 
 
 _NO_SPAN = _NoSpan()
@@ -80,3 +85,9 @@ def record(name: str, began_s: float, ended_s: float) -> None:
 def carried() -> Mapping[str, str]:
     """The headers by which another program continues the trace; none without a tracer."""
     return _NOTHING if _tracer is None else _tracer.carried()
+
+
+def trace_id() -> str:
+    """The id of the trace that is under way, 32 hexadecimal digits; empty without one."""
+    parts = carried().get("traceparent", "").split("-")
+    return parts[1] if len(parts) == 4 else ""

@@ -12,10 +12,10 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from json import dumps, loads
 from operator import attrgetter, itemgetter
-from sqlite3 import Connection, Row
 from typing import Any, NamedTuple
 
 from fusion.contract import NO_USER, Event, Hit, Moment, Place, Query, Scope, Where
+from fusion.store.database import Connection, Row
 
 Fields = Row | Mapping[str, Any]
 """a row, by column name"""

@@ -7,20 +7,20 @@ read sees one snapshot, deleted content is overwritten, and SQLite's errors are 
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import sqlite3
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from fusion.errors import BackendUnreachable, FusionError, StoreBusy, StoreDamaged, StoreFull
+from fusion.store import database
+from fusion.store.database import Outcome, Waiting
 from fusion.store.reachable import Reachable, same_content
 from fusion.store.rows import add_missing_columns
+from fusion.store.seal import Seal
 
 T = TypeVar("T")
 Connection = sqlite3.Connection
@@ -34,12 +34,6 @@ WAL_BYTES = 16_000_000
 
 _COMPARISONS = 3
 """comparisons of files that another process writes to, before StoreBusy"""
-
-VALUES = "(select value from json_each(?))"
-"""any number of values as one parameter, which `listed` makes"""
-
-READERS = 2
-"""reading threads: queries are short and in memory, so more threads would only contend"""
 
 REFILL = (
     "Stop the gateway, restore its folder from a backup or move that away, and start again: an empty store is made, "
@@ -129,11 +123,6 @@ def tuples(db: Connection, sql: str, values: Sequence[object] | Mapping[str, obj
     return cursor.execute(sql, values)
 
 
-def listed(values: Iterable[object]) -> tuple[str]:
-    """The parameter of `VALUES`: a list in JSON. Text that is not Unicode is refused, as it is as a plain parameter."""
-    return (json.dumps(list(values), ensure_ascii=False),)
-
-
 @contextmanager
 def transaction(db: Connection) -> Iterator[None]:
     """A transaction on a connection of one's own: committed at the end, rolled back after an error."""
@@ -171,33 +160,21 @@ class Guard:
     state: str
 
 
-class Database:
-    """One SQLite file. ``write`` and ``read`` run a function of a connection in a thread, ``look`` in the caller's.
-
-    Raises ``StoreBusy`` when another process holds the file, ``StoreFull`` when there is no space (nothing is half
-    written), ``StoreDamaged`` when the file is corrupt or newer than this program, ``BackendUnreachable`` once closed.
-    """
+class Database(database.Database):
+    """One SQLite file."""
 
     def __init__(self, path: Path, busy_s: float = BUSY_S, fix: str = REFILL) -> None:
+        super().__init__(path.name, str(path))
         self.path = path
         self._fix = fix
         self._busy_s = busy_s
         self._writing: Connection | None = None
         self._reading: list[Connection] = []
         self._idle: list[Connection] = []
-        self._lock = threading.Lock()
-        self._looks = 0
-        self._looks_changed = threading.Condition()
-        self._waiting: list[tuple[Callable[[Connection], Any], Future[Any]]] = []
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"write-{path.stem}")
-        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix=f"read-{path.stem}")
-        self._closed = False
         self._guard: Guard | None = None
         self._wal_bytes = WAL_BYTES
-        self.refusal = ""
-        """why writes are refused; empty if they are not"""
-        self.refused: type[FusionError] = StoreDamaged
-        """the error that a refused write raises"""
+        self._seal = Seal(path.with_name(f"{path.name}.seal"))
+        self._sealable = False
 
     @classmethod
     async def open(
@@ -211,114 +188,65 @@ class Database:
         wal_bytes: int = WAL_BYTES,
         events: str = "",
     ) -> Self:
-        """Open ``path``, check it for damage and migrate it: ``steps[n]`` is the SQL from version n to n + 1.
+        """Open ``path``, check it for damage, and migrate it: ``steps[n]`` is the SQL from version n to n + 1.
 
-        Version 0 is an empty file. ``fix`` says what to do if it is damaged. ``events`` names the table of events, if
+        A large file that was closed in order and not touched since is not checked: see `Seal`. Version 0 is an empty
+        file. ``fix`` says what to do if it is damaged. ``events`` names the table of events, if
         any, which gets missing event columns. With a ``guard`` every call raises HomeGone once the files are no longer
         at ``path``.
         """
-        database = cls(path, busy_s, fix)
-        database._guard, database._wal_bytes = guard, wal_bytes
+        opened = cls(path, busy_s, fix)
+        opened._guard, opened._wal_bytes = guard, wal_bytes
         loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(database._writer, database._prepare, tuple(steps), events)
+            await loop.run_in_executor(opened._writer, opened._prepare, tuple(steps), events)
         except BaseException:
-            await database.close()
+            await opened.close()
             raise
-        return database
+        return opened
 
     @classmethod
     async def open_damaged(cls, path: Path, steps: Sequence[str], *, fix: str = REFILL) -> Self:
         """Open a damaged file for reading only. Raises StoreDamaged if it cannot be read, or has another schema."""
-        database = cls(path, fix=fix)
-        database.refusal = f"{path} is damaged, so it is only read. {fix}"
+        opened = cls(path, fix=fix)
+        opened.refusal = f"{path} is damaged, so it is only read. {fix}"
         try:
-            version = await database.read(lambda db: db.execute("pragma user_version").fetchone()[0])
+            version = await opened.read(lambda db: db.execute("pragma user_version").fetchone()[0])
             if version != len(steps):
-                raise database._damaged(f"its schema is {version}, ours {len(steps)}")
+                raise opened._damaged(f"its schema is {version}, ours {len(steps)}")
         except BaseException:
-            await database.close()
+            await opened.close()
             raise
-        return database
-
-    async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run ``work`` in a transaction; durable when it returns.
-
-        Waiting works share one commit, each in its savepoint: an error undoes only the work that raised it.
-        """
-        self._refuse_when_closed()
-        if self.refusal:
-            raise self.refused(self.refusal)
-        done: Future[T] = Future()
-        with self._lock:
-            self._waiting.append((work, done))
-        self._writer.submit(self._commit_waiting)
-        return await asyncio.wrap_future(done)
-
-    async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run ``work``, which must not write, over one snapshot, concurrently with the writer."""
-        self._refuse_when_closed()
-        self.require_reachable()
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._look, work)
-
-    async def rows(self, sql: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Row]:
-        """All rows of one query."""
-        return await self.read(lambda db: db.execute(sql, values).fetchall())
-
-    async def execute_many(self, sql: str, rows: Sequence[Sequence[object]]) -> None:
-        """Run one statement with each of ``rows``, in one transaction."""
-        await self.write(lambda db: db.executemany(sql, rows))
+        return opened
 
     def require_reachable(self) -> None:
-        """Raises HomeGone when a guarded file is no longer at its path; takes some microseconds."""
         if self._guard is not None:
             self._guard.reachable.require()
 
     async def compare_with_files(self) -> None:
-        """Raises HomeGone when another process wrote to a guarded file and its content is not what was committed."""
         self._refuse_when_closed()
         if self._guard is not None:
             await asyncio.get_running_loop().run_in_executor(self._writer, self._compare)
 
-    def look(self, work: Callable[[Connection], T]) -> T:
-        """As ``read``, in the caller's thread, which may block; closing waits for it."""
-        with self._looks_changed:
-            self._refuse_when_closed()
-            self._looks += 1
-        try:
-            return self._look(work)
-        finally:
-            with self._looks_changed:
-                self._looks -= 1
-                self._looks_changed.notify_all()
-
     async def check(self) -> None:
-        """Check the whole file, concurrently with the writer. Raises StoreDamaged when it is corrupt."""
-
         def look(db: Connection) -> None:
             self._require_sound(db)
 
         await self.read(look)
 
     async def checkpoint(self) -> None:
-        """Move the write-ahead log into the file as far as readers allow, so that overwritten content is gone."""
         self._refuse_when_closed()
         await asyncio.get_running_loop().run_in_executor(self._writer, self._empty_log)
-
-    async def close(self) -> None:
-        """Finish waiting work, then close. Idempotent."""
-        if not self._closed:
-            self._closed = True
-            await asyncio.to_thread(self._shut)
 
     # In the threads
 
     def _prepare(self, steps: Sequence[str], events: str) -> None:
         try:
             existed = self.path.exists() and self.path.stat().st_size > 0
+            sealed = self._seal.take([self.path])
             db = self._writing = connect(self.path, busy_s=self._busy_s)
             db.execute(f"pragma journal_size_limit = {self._wal_bytes}")
-            if existed:
+            if existed and not sealed:
                 self._require_sound(db)
             if (version := db.execute("pragma user_version").fetchone()[0]) > len(steps):
                 raise StoreDamaged(
@@ -330,17 +258,15 @@ class Database:
                 add_missing_columns(db, events)
             if self._guard is not None:
                 self._guard.reachable.hold()
+            self._sealable = True
         except (sqlite3.Error, OSError) as error:
             raise self._translated(error) from error
 
-    def _commit_waiting(self) -> None:
-        with self._lock:
-            taken, self._waiting = self._waiting, []
-        group = [(work, done) for work, done in taken if done.set_running_or_notify_cancel()]
+    def _commit(self, group: Sequence[Waiting]) -> list[Outcome]:
         db = self._writing
-        if not group or db is None:
-            return
-        outcomes: list[tuple[Future[Any], Any, Exception | None]] = []
+        if db is None:
+            raise BackendUnreachable(f"{self.name} is closed")
+        outcomes: list[Outcome] = []
         try:
             self._compare()
             db.execute("begin immediate")
@@ -358,15 +284,11 @@ class Database:
                 db.execute(self._guard.count)
             db.execute("commit")
             self._require_kept()
-        except Exception as error:  # noqa: BLE001 – nothing of the group is committed, and every work gets the error
+        except Exception:
             if db.in_transaction:
                 db.execute("rollback")
-            outcomes = [(done, None, error) for _, done in group]
-        for done, value, failure in outcomes:
-            if failure is None:
-                done.set_result(value)
-            else:
-                done.set_exception(self._translated(failure))
+            raise
+        return outcomes
 
     def _compare(self) -> None:
         """Before a commit, check that the files are at their path and, if another process wrote to them, intact."""
@@ -444,21 +366,15 @@ class Database:
         db.execute("pragma query_only = on")
         return db
 
-    def _shut(self) -> None:
-        self._readers.shutdown(wait=True)
-        self._writer.shutdown(wait=True)
-        with self._looks_changed:
-            self._looks_changed.wait_for(lambda: not self._looks)
-            for db in (*self._reading, self._writing):
-                if db is not None:
-                    db.close()
-            self._reading, self._writing = [], None
-            if self._guard is not None:
-                self._guard.reachable.close()
-
-    def _refuse_when_closed(self) -> None:
-        if self._closed:
-            raise BackendUnreachable(f"{self.path.name} is closed")
+    def _disconnect(self) -> None:
+        for db in (*self._reading, self._writing):
+            if db is not None:
+                db.close()
+        self._reading, self._writing = [], None
+        if self._guard is not None:
+            self._guard.reachable.close()
+        if self._sealable and not Path(f"{self.path}-wal").exists():  # nobody else has it open
+            self._seal.put([self.path])
 
     def _require_sound(self, db: Connection) -> None:
         db.execute("pragma shrink_memory")  # check the file rather than its cached pages

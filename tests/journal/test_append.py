@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from fusion.contract import Place, Scope
-from fusion.errors import NotFound
-from fusion.journal import rows
+from fusion.contract import Hit, Place, Scope
+from fusion.errors import BadInput, NotFound
+from fusion.journal import Journal, rows
 from tests.ingest.helpers import ME, START, event
-from tests.journal.helpers import append
+from tests.journal.helpers import append, hides
 
 
 async def test_the_same_natural_key_is_the_same_event(journal):
@@ -30,6 +32,31 @@ async def test_without_a_key_two_equal_texts_are_two_events(journal):
     others = await append(journal, event("yes"), event("yes", speaker="Mara"), event("yes", scope=Scope(user_id="ben")))
     assert [s.state for s in (*stored, *others)] == ["stored"] * 5
     assert len({s.ref for s in (*stored, *others)}) == 5
+
+
+OF_THE_VERSION_BEFORE = "update event set words_hash = 0"
+"""as a program stores memories that does not know the column, during an update of several gateways"""
+
+
+async def test_memories_that_an_older_program_stored_are_found_by_their_words(journals):
+    """As repeats, and to be forgotten together; a start adds what it left out, and nothing of it stays."""
+    hashes = "select words_hash from event order by seq"
+    before = await journals.open()
+    (tea,) = await append(before, event("Tea is at four in the hall."))
+    await append(before, event("Tea is at FOUR in the  hall.", stated=(("room", "hall"),)))
+    hashed = [row["words_hash"] for row in await before.read(lambda db: db.execute(hashes).fetchall())]
+    await before.write(lambda db: db.execute(OF_THE_VERSION_BEFORE))
+    (again,) = await append(before, event("tea is at four in the hall."))
+    assert (again.state, again.ref, len(set(hashed))) == ("duplicate", tea.ref, 1)
+    await before.close()
+    journal = await journals.open()
+    assert [row["words_hash"] for row in await journal.read(lambda db: db.execute(hashes).fetchall())] == hashed
+    assert len((await journal.forget([tea.ref], ME))[tea.ref]) == 2
+    assert [row["words_hash"] for row in await journal.read(lambda db: db.execute(hashes).fetchall())] == [0, 0]
+    await journal.write(lambda db: db.execute("update event set words_hash = 7"))  # it forgets, and leaves the hash
+    await journal.close()
+    journal = await journals.open()
+    assert [row["words_hash"] for row in await journal.read(lambda db: db.execute(hashes).fetchall())] == [0, 0]
 
 
 @pytest.mark.feature("the same words remembered again are one memory with a count")
@@ -160,3 +187,33 @@ async def test_only_its_owner_supersedes_a_memory(journal):
         await append(journal, event("red", scope=Scope(), supersedes=stored.ref))
     (newer,) = await append(journal, event("red", scope=Scope(user_id="dora"), supersedes=stored.ref))
     assert newer.state == "superseded"
+
+
+LONG = "".join(hashlib.sha256(bytes([n])).hexdigest() for n in range(150))
+"""9,600 characters without a repetition, which no entry of an index of PostgreSQL holds, nor its compression"""
+
+
+@pytest.mark.feature("a word, a name or a line of any length is stored and forgotten alike in both databases")
+async def test_long_words_and_names_are_stored_found_and_forgotten(journal: Journal) -> None:
+    """PostgreSQL's indexes take 2,700 bytes; the keys of what is longer end in a digest."""
+    wide = "".join(chr(0x100 + int(LONG[n : n + 3], 16) % 0x600) for n in range(0, 3 * 768, 3))
+    scope = Scope(user_id="u" * 256, agent_id=wide[:256], run_id=wide[256:512], session_id=wide[512:768])
+    place = Place(LONG[:200], 5, 5, "line")
+    one = replace(event(f"- {LONG} is the key of the heron"), scope=scope, place=place, source=LONG[:512])
+    (stored,) = await append(journal, one)
+    (again,) = await append(journal, replace(one, event_id="again"))
+    (other,) = await append(journal, replace(one, event_id="other", source=f"{LONG[:511]}!", text="The crane"))
+    assert (stored.state, again.state, other.state) == ("stored", "duplicate", "stored")
+    assert (await journal.frequencies(scope, [LONG, "heron"])).counts == {"heron": 1}
+    await journal.forget([stored.ref], scope)
+    assert (await journal.frequencies(scope, [LONG, "heron"])).counts == {}
+    assert hides(journal, "md", Hit("x", one.text, scope, place=place))
+
+
+async def test_names_that_are_too_long_together_are_refused_with_the_limit(journal: Journal) -> None:
+    """The same limit in both databases; what is in ASCII, and within the doors' own limits, is never refused."""
+    wide = "\U0001f9a9" * 256
+    one = replace(event("the heron"), scope=Scope(user_id=wide, agent_id=wide))
+    with pytest.raises(BadInput, match="have 2048 bytes together, and 2000 are the most: use shorter names"):
+        await append(journal, one)
+    assert (await journal.watermark()).events == 0

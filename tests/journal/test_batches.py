@@ -48,13 +48,11 @@ class Home:
 
 
 @pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
-    journal = await Journal.open(tmp_path / "journal.sqlite")
+async def home(journal: Journal) -> AsyncIterator[Home]:
     opened = Home(journal)
     await opened.deliverer.start()
     yield opened
     await opened.deliverer.close()
-    await journal.close()
 
 
 @pytest.mark.feature("undoing an ingest removes only what it added; its files can be ingested again")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 
 from fusion.contract import Place, Scope
 from fusion.journal import Journal
+from fusion.journal.cache import JournalCache
+from fusion.journal.rows import RECORD_COLUMNS, record_in, record_of
 from fusion.lib.bm25 import terms
 from fusion.lib.words import spoken
 from fusion.store.sqlite import Database
@@ -185,3 +188,59 @@ def test_frequencies_equal_a_recount(steps):
 
     with TemporaryDirectory() as folder:
         asyncio.run(run(Path(folder)))
+
+
+class CountedReads:
+    """A database that counts its reads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.reads = 0
+
+    async def read(self, work):
+        self.reads += 1
+        return await self._database.read(work)
+
+    async def rows(self, sql, values=()):
+        self.reads += 1
+        return await self._database.rows(sql, values)
+
+
+@pytest.mark.feature("the neighbours of a question's candidates are read together, however many documents these are in")
+async def test_neighbours_in_many_documents_take_as_many_reads_as_in_few(file_journal):
+    reads = {}
+    for documents in (2, 16):
+        places = [Place(f"chat {documents}/{n}", at, at) for n in range(documents) for at in range(3)]
+        stored = await append(file_journal, *(event(f"turn {place}", place=place) for place in places))
+        counted = CountedReads(file_journal._database)
+        middles = [one.event.event_id for one in stored[1::3]]
+        found = await JournalCache(counted).neighbours(middles, 1)
+        assert [len(found[event_id]) for event_id in middles] == [2] * documents
+        reads[documents] = counted.reads
+    assert reads[16] == reads[2]
+
+
+@pytest.mark.feature("records that are read by the position of their columns are those that are read by name")
+async def test_records_by_position_are_those_by_name(journal):
+    at = datetime(2026, 3, 1, 9, tzinfo=UTC)
+    stored = await append(
+        journal,
+        event("plain"),
+        event("of a project", scope=Scope(user_id="ana", project="mill"), stated=(("colour", "red"),)),
+        event("a turn", 1, speaker="Ana", at=at, valid_to=at, trust="untrusted", origin="tool", source="web:a"),
+        event("a turn that was edited", 1, speaker="Ana", at=at, trust="untrusted", origin="tool", source="web:a"),
+    )
+    await append(journal, event("plain"))
+    await journal.forget([stored[1].ref], Scope(user_id="ana", project="mill"))
+
+    def by_name(db):
+        return [record_of(row) for row in db.execute("select * from event order by seq")]
+
+    def by_position(db):
+        return [record_in(tuple(row)) for row in db.execute(f"select {RECORD_COLUMNS} from event order by seq")]
+
+    named = await journal.read(by_name)
+    assert await journal.read(by_position) == named
+    assert [record.forgotten for record in named][:2] == [False, True]
+    assert named[0].said_at is not None
+    assert named[2].superseded_by is not None

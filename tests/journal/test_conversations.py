@@ -12,6 +12,7 @@ import pytest
 
 from fusion.contract import Event, Origin, Place, Scope
 from fusion.journal import Journal, conversations
+from fusion.journal.rows import keys_of
 from tests.ingest.helpers import ME, event
 from tests.journal.helpers import append, neighbour_texts
 
@@ -429,7 +430,7 @@ async def test_the_same_words_with_other_fields_keep_out_no_line(
 @pytest.mark.parametrize("source", ["jsonl:chat", "web:12", "web", None])
 @pytest.mark.parametrize("file", [OTHER, None])
 async def test_a_line_is_compared_without_reading_the_turns_of_others(
-    journal: Journal, source: str | None, file: str | None
+    file_journal: Journal, source: str | None, file: str | None
 ) -> None:
     """Steps of SQLite's virtual machine, which do not depend on speed: as many after 300 turns of others as after 30.
 
@@ -444,13 +445,15 @@ async def test_a_line_is_compared_without_reading_the_turns_of_others(
 
         steps.append(0)
         db.set_progress_handler(step, 1)
-        conversations.claim_if_uninvited(db, line(LIE, 9000, file=file, source=source))
+        claimed = line(LIE, 9000, file=file, source=source)
+        conversations.claim_if_uninvited(db, claimed, keys_of(claimed))
         db.set_progress_handler(None, 1)
 
     for turns in (30, 300):
         others = [{}, {"origin": "tool"}, {"source": "web:1", "file": None}, {"source": "crm:2"}]
-        await append(journal, *talk(), *(line(f"Turn {n} of many.", n, **one) for n in range(turns) for one in others))
-        await journal.read(count)
+        many = (line(f"Turn {n} of many.", n, **one) for n in range(turns) for one in others)
+        await append(file_journal, *talk(), *many)
+        await file_journal.read(count)
     assert steps[1] <= steps[0] + 50
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import AsyncIterator
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,13 +18,6 @@ from fusion.store.rows import EVENT_NAMES, event_row
 from fusion.store.sqlite import Database
 
 ADA = Scope(user_id="ada")
-
-
-@pytest.fixture
-async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
-    opened = await Journal.open(tmp_path / "journal.sqlite")
-    yield opened
-    await opened.close()
 
 
 async def kept(journal: Journal, text: str, **more: Any) -> str:
@@ -68,7 +58,7 @@ async def labels(journal: Journal, tenant: str = "default") -> list[tuple[str, s
 @pytest.mark.feature(
     "… feedback stores the signals and no text; the latest vote counts", of="feedback: votes on one's own"
 )
-async def test_a_vote_keeps_what_a_learner_needs_and_no_text(journal: Journal, tmp_path: Path) -> None:
+async def test_a_vote_keeps_what_a_learner_needs_and_no_text(journal: Journal) -> None:
     """Position, decision, scores, signals and each backend's best rank; nothing native, nothing that was said."""
     ref, foreign = await kept(journal, "Berit likes clogs"), "xabcdefghij"
     await journal.write(feedback.put, ADA, "r1", labelled(receipt(foreign, ref), [ref], [foreign]), datetime.now(UTC))
@@ -83,8 +73,7 @@ async def test_a_vote_keeps_what_a_learner_needs_and_no_text(journal: Journal, t
     }
     assert (voted["signals"], voted["found_by"], voted["recipe"]["hash"]) == ({"maxsim": 0.7}, {"mem0": 4}, "abc")
     assert (other["ref"], other["useful"]) == (foreign, False)
-    with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as db:
-        row = str(db.execute("select * from label").fetchall())
+    row = str([tuple(row) for row in await journal.read(lambda db: db.execute("select * from label").fetchall())])
     assert "clogs" not in row
     assert "native" not in row
 

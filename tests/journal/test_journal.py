@@ -25,8 +25,9 @@ async def test_find_takes_a_ref_or_an_event_id_within_the_scope(journal):
 
 
 @pytest.mark.feature("a full disk stores nothing partially, and writing recovers")
-async def test_a_full_disk_stores_nothing_partially_and_recovers(journal, tmp_path):
+async def test_a_full_disk_stores_nothing_partially_and_recovers(file_journal, tmp_path):
     """507 for the batch that does not fit, all of it; reads go on; with space again, so do writes."""
+    journal = file_journal
     (first,) = await append(journal, event("before", 0))
     pages = await journal._database.read(lambda db: db.execute("pragma page_count").fetchone()[0])
     await journal._database.write(lambda db: db.execute(f"pragma max_page_count = {pages + 10}").fetchone())

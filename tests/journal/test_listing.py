@@ -59,10 +59,10 @@ async def test_a_page_has_the_current_memories_of_its_scope(journal):
     assert await walked(journal, Scope(tenant="acme"), 100) == ["acme's"]
 
 
-async def test_a_page_does_not_read_rows_of_other_users(journal):
+async def test_a_page_does_not_read_rows_of_other_users(file_journal):
     """A user with a few memories among many is answered from an index, in order, without sorting."""
     for where in ("tenant = 'a'", "tenant = 'a' and user_id = 'u'", "tenant = 'a' and source = 's'"):
-        plan = await journal._database.read(
+        plan = await file_journal._database.read(
             lambda db, where=where: db.execute(
                 f"explain query plan select * from event where {where} and seq < 9 order by seq desc limit 3"
             ).fetchall()

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from pathlib import Path
-
-import pytest
 
 from fusion.contract import Place, Scope
 from fusion.journal import Journal, owners
@@ -18,13 +15,6 @@ from tests.ingest.helpers import event
 from tests.journal.helpers import append
 
 ADA, BEN, WORK = Scope(user_id="ada"), Scope(user_id="ben"), Scope(agent_id="work")
-
-
-@pytest.fixture
-async def journal(tmp_path: Path):
-    journal = await Journal.open(tmp_path / "journal.sqlite")
-    yield journal
-    await journal.close()
 
 
 def counted(db: Connection) -> dict[tuple[str, str], int]:
@@ -70,6 +60,7 @@ def test_migration_counts_the_owners_of_earlier_memories() -> None:
     db.row_factory = sqlite3.Row
     for step in STEPS[: STEPS.index(owners.SCHEMA)]:
         db.executescript(step)
+    db.execute("alter table event add column words_hash integer")  # which today's insert fills
     insert_event(db, event("The rake is lost.", scope=ADA), superseded_by="e2")
     insert_event(db, event("The rake is found.", scope=ADA))
     insert_event(db, event("The hose leaks.", scope=WORK))

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
-
 from fusion.contract import Place, Scope
 from fusion.ingest.deliver import Deliverer
-from fusion.journal import Journal, retire
+from fusion.journal import retire
 from fusion.journal.retire import CompleteFile, SourceCount
 from fusion.lib.bm25 import terms
 from tests.ingest.helpers import ME, START, FakeStore, event
 
 ANA = Scope(user_id="ana")
 FILE = "file:/notes/a.md"
-
-
-@pytest.fixture
-async def journal(tmp_path: Path) -> AsyncIterator[Journal]:
-    opened = await Journal.open(tmp_path / "journal.sqlite")
-    yield opened
-    await opened.close()
 
 
 def section(text: str, line: int, *, source: str = FILE, **fields):

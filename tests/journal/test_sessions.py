@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -130,21 +129,17 @@ async def test_session_survives_a_journal_that_cannot_be_written() -> None:
 
 
 @pytest.mark.feature("what a session was shown is kept for a week, of at most 1,000 sessions")
-async def test_journal_keeps_a_bounded_number_of_sessions(tmp_path: Path) -> None:
+async def test_journal_keeps_a_bounded_number_of_sessions(journal: Journal) -> None:
     """The youngest of them; a session in another tenant is another one."""
-    journal = await Journal.open(tmp_path / "journal.sqlite")
-    try:
-        for n in range(3):
-            at = NOW + timedelta(minutes=n)
-            await journal.write(sessions.store, [(key(f"s{n}"), Session(n, {"m1": n}, injected=n))], at)
-        assert await journal.read(sessions.stored, key("s2")) == Session(2, {"m1": 2}, 2, NOW + timedelta(minutes=2))
-        assert await journal.read(sessions.stored, key("s2")._replace(tenant="acme")) is None
-        many = [(key(f"t{n}"), Session()) for n in range(MAX_SESSIONS - 1)]
-        await journal.write(sessions.store, many, NOW + timedelta(hours=1))
-        assert await journal.read(sessions.stored, key("s1")) is None
-        assert await journal.read(sessions.stored, key("s2")) is not None
-        await journal.write(sessions.store, [(key("u"), Session())], NOW + timedelta(days=7, minutes=3))
-        assert await journal.read(sessions.stored, key("s2")) is None
-        assert await journal.read(sessions.stored, key("t1")) is not None
-    finally:
-        await journal.close()
+    for n in range(3):
+        at = NOW + timedelta(minutes=n)
+        await journal.write(sessions.store, [(key(f"s{n}"), Session(n, {"m1": n}, injected=n))], at)
+    assert await journal.read(sessions.stored, key("s2")) == Session(2, {"m1": 2}, 2, NOW + timedelta(minutes=2))
+    assert await journal.read(sessions.stored, key("s2")._replace(tenant="acme")) is None
+    many = [(key(f"t{n}"), Session()) for n in range(MAX_SESSIONS - 1)]
+    await journal.write(sessions.store, many, NOW + timedelta(hours=1))
+    assert await journal.read(sessions.stored, key("s1")) is None
+    assert await journal.read(sessions.stored, key("s2")) is not None
+    await journal.write(sessions.store, [(key("u"), Session())], NOW + timedelta(days=7, minutes=3))
+    assert await journal.read(sessions.stored, key("s2")) is None
+    assert await journal.read(sessions.stored, key("t1")) is not None

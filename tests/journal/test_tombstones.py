@@ -40,7 +40,7 @@ def left_of(journal: Journal, hit: Hit) -> str:
     return "".join(left.text for left in journal.without_forgotten("md", [hit]))
 
 
-async def test_tombstones_hide_only_forgotten_statements_of_a_file(journal, tmp_path):
+async def test_tombstones_hide_only_forgotten_statements_of_a_file(journal, journals):
     """By the words of its lines, wherever they are now, in that document of that tenant; also after a restart."""
     said = "## Ledger\n- the heron ledger is under the oak"
     (stored,) = await append(journal, event(said, place=Place("notes/a.md", 5, 6, "line")))
@@ -48,15 +48,12 @@ async def test_tombstones_hide_only_forgotten_statements_of_a_file(journal, tmp_
     moved = Hit("x", "* The heron ledger is under the oak\n- more", place=Place("notes/a.md", 45, 46, "line"))
     innocent = replace(moved, text="## Ledger\n- what stands here by now", place=Place("notes/a.md", 5, 6, "line"))
     elsewhere = replace(moved, place=Place("notes/b.md", 45, 46, "line"))
-    again = await Journal.open(tmp_path / "journal.sqlite")
-    for one in (journal, again):
+    for one in (journal, await journals.open()):
         (left,) = one.without_forgotten("md", [moved])
         assert (left.text, left.place) == ("- more", Place("notes/a.md", 46, 46, "line"))
         for kept in (innocent, elsewhere, replace(moved, scope=Scope(tenant="acme"))):
             assert left_of(one, kept) == kept.text
         assert hides(one, "md", replace(moved, text="* The heron ledger is under the oak"))
-    await again.close()
-    assert b"heron" not in (tmp_path / "journal.sqlite").read_bytes()
 
 
 async def test_tombstones_match_a_file_under_the_names_of_all_readers(journal):
@@ -71,18 +68,16 @@ async def test_tombstones_match_a_file_under_the_names_of_all_readers(journal):
 
 
 @pytest.mark.feature("what one user forgot in a file stays in another user's file of that name")
-async def test_tombstones_of_one_user_do_not_hide_another_users_file(journal, tmp_path):
+async def test_tombstones_of_one_user_do_not_hide_another_users_file(journal, journals):
     """Two users of a tenant have a file of one name; what names no user is everybody's. After a restart, too."""
     said, place = "- the heron ledger is under the oak", Place("docs/a.md", 5, 5, "line")
     ada, berit, carl = Scope(user_id="ada"), Scope(user_id="berit"), Scope(user_id="carl")
     for who in (ada, carl):
         (stored,) = await append(journal, event(said, place=place, scope=who))
         await journal.forget([stored.ref], who)
-    again = await Journal.open(tmp_path / "journal.sqlite")
-    for one in (journal, again):
+    for one in (journal, await journals.open()):
         hidden = [hides(one, "md", Hit("x", said, place=place, scope=who)) for who in (ada, berit, carl, Scope())]
         assert hidden == [True, False, True, True]
-    await again.close()
 
 
 async def test_a_new_statement_in_a_forgotten_part_of_a_file_is_stored(journal):

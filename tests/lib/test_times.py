@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fusion.contract import Moment, Precision
 from fusion.lib.moment import end_of
-from fusion.lib.times import windows
+from fusion.lib.times import _TIME, find_time, windows
 
 WEDNESDAY = Moment(datetime(2026, 3, 11, 10, 30, tzinfo=UTC))
 
@@ -200,3 +200,15 @@ def test_a_window_begins_before_it_ends(text: str, said: datetime):
     found = list(windows(text, Moment(said)))
     assert all(window.start < window.end for window in found)
     assert all(a.span[1] <= b.span[0] for a, b in pairwise(found))
+
+
+_TIME_WORDS = st.sampled_from(
+    "in last may May the 5th of march 2023 mid-june few weeks ago two days past q3 from to 2019 - by Friday thu "
+    "weekend before summer yesterday night tonight 31st 1999-12-24 ſunday K cafe is on until spring 17 next".split()
+)
+
+
+@pytest.mark.feature("texts that name no time are passed over quickly")
+@given(st.lists(_TIME_WORDS, max_size=6).map(" ".join))
+def test_quick_look_passes_over_no_text_that_names_a_time(text: str) -> None:
+    assert (find_time(text) is None) == (_TIME.search(text) is None)

@@ -1,0 +1,178 @@
+"""Journals of several gateways on one database: no cache is behind a write that another gateway acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fusion.contract import Hit, Place, Scope
+from fusion.journal import Journal, feed
+from fusion.journal.external_refs import ExternalItem, store_items
+from fusion.journal.outbox import Outbox
+from fusion.lib.ids import external_ref
+from tests.ingest.helpers import ME, event
+from tests.journal.conftest import Journals
+from tests.journal.helpers import append, hides, neighbour_texts
+
+if TYPE_CHECKING:
+    from fusion.store.postgres import Server
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+async def pair(journal_server: Server, tmp_path) -> tuple[Journal, Journal]:
+    """The journals of two gateways."""
+    journals = Journals(tmp_path, journal_server)
+    yield await journals.open(), await journals.open()
+    await journals.close()
+
+
+async def test_another_gateways_memories_are_in_records_neighbours_and_frequencies(pair) -> None:
+    one, two = pair
+    (first,) = await append(one, event("the first turn about herons", 0))
+    await two.refresh()
+    assert await neighbour_texts(two, first, 2) == []
+    assert (await two.frequencies(ME, ["heron"])).documents == 1
+    await append(one, event("the second turn about herons", 1))
+    (edited,) = await append(one, event("the first turn about cranes", 0, revision="2"))
+    await two.refresh()
+    assert (await two.frequencies(ME, ["heron", "crane"])).counts == {"heron": 1, "crane": 1}
+    assert await neighbour_texts(two, edited, 2) == ["the second turn about herons"]
+    (known,) = (await two.records([first.event.event_id])).values()
+    assert known.superseded_by == edited.event.event_id
+
+
+async def test_what_another_gateway_forgot_is_hidden_and_kept_out(pair) -> None:
+    """By its words, by its lines in a file, and by the native id of an external item; a repeat in a file stays out."""
+    one, two = pair
+    said = "- the heron ledger is under the oak in the garden"
+    piece = event(said, place=Place("notes/a.md", 5, 5, "line"), source="file:/notes/a.md")
+    (stored,) = await append(one, piece)
+    hit = Hit("n1", "Ana keeps the spare key under the third pot", ME)
+    ref = external_ref("shop", "n1")
+    await one.write(store_items, [ExternalItem(ref, "shop", hit, ME)], NOW)
+    await two.refresh()
+    assert not hides(two, "md", Hit("x", said, ME, place=Place("notes/a.md", 9, 9, "line")))
+    await one.forget([stored.ref, ref], ME)
+    longer = replace(piece, event_id="longer", text=f"{said}\n- more", place=Place("notes/a.md", 5, 6, "line"))
+    (cut,) = await append(two, replace(longer, revision="2"))  # without a refresh
+    assert (cut.event.text, cut.withheld) == ("- more", 1)
+    await two.refresh()
+    assert hides(two, "md", Hit("x", said, ME, place=Place("notes/a.md", 9, 9, "line")))
+    assert hides(two, "shop", hit)
+    (known,) = (await two.records([stored.event.event_id])).values()
+    assert known.forgotten
+
+
+async def test_what_another_gateway_allows_again_is_shown(pair) -> None:
+    one, two = pair
+    text = "Ana keeps the spare key under the third pot"
+    (stored,) = await append(one, event(text))
+    await one.forget([stored.ref], ME)
+    await two.refresh()
+    assert hides(two, "md", Hit("x", text, ME))
+    await append(one, event(text, None, source=None, place=None))
+    await two.refresh()
+    assert not hides(two, "md", Hit("x", text, ME))
+
+
+async def test_decisions_of_another_gateway_count(pair) -> None:
+    """The state of a memory, its quarantine, and the state of an external item."""
+    one, two = pair
+    (stored,) = await append(one, event("the code of the gate is in the blue book", None, source=None, place=None))
+    hit = Hit("n1", "Ana likes tea", ME, stated_by="backend:shop")
+    ref = external_ref("shop", "n1")
+    await one.write(store_items, [ExternalItem(ref, "shop", hit, ME)], NOW)
+    await two.records([stored.event.event_id])
+    await one.decide({stored.event.event_id: {"trust": "quarantined"}}, "ana", "odd")
+    await one.decide_external(ref, ME, {"ended_at": NOW, "ended": "archived"}, "ana", "old")
+    await two.refresh()
+    assert (await two.records([stored.event.event_id]))[stored.event.event_id].trust == "quarantined"
+    assert hides(two, "md", Hit("x", stored.event.text, ME))
+    assert hides(two, "shop", hit)
+
+
+async def test_owners_of_another_gateway_are_known(pair) -> None:
+    one, two = pair
+    assert (await two.owners("default")).users == ()
+    await append(one, event("Ana likes tea", scope=Scope(user_id="ana")))
+    await two.refresh()
+    assert [*(await two.owners("default")).users] == ["ana"]
+
+
+async def test_a_gateway_that_slept_for_long_reads_all_again(pair, monkeypatch) -> None:
+    """The feed keeps a bounded number of commits; one that is beyond it drops all that it has cached."""
+    one, two = pair
+    (stored,) = await append(one, event("Ana keeps the spare key under the third pot"))
+    await two.records([stored.event.event_id])
+    await one.forget([stored.ref], ME)
+    monkeypatch.setattr(feed, "KEPT", 0)
+    await two.refresh()
+    assert hides(two, "md", Hit("x", stored.event.text, ME))
+    assert (await two.records([stored.event.event_id]))[stored.event.event_id].forgotten
+
+
+async def test_the_feed_does_not_grow_without_end(pair, monkeypatch) -> None:
+    one, _ = pair
+    count = feed.COUNT.replace(str(feed.KEPT), "3")
+    monkeypatch.setattr(one._database, "_count", f"update mark set commits = commits + 1; {count}")
+    for n in range(8):
+        await append(one, event(f"turn {n}", n))
+    rows = await one.read(lambda db: db.execute("select distinct commits from change").fetchall())
+    assert len(rows) == 3
+    for _ in range(8):
+        await one.write(lambda db: db.execute("select 1"))
+    rows = await one.read(lambda db: db.execute("select distinct commits from change").fetchall())
+    assert len(rows) == 1  # the last one stays, by which others see that there was one
+
+
+# Claims ---------------------------------------------------------------------------------------------------------------
+
+
+def outboxes(*journals: Journal) -> list[Outbox]:
+    for journal in journals:
+        journal.outbox.stores = ("shelf",)
+    return [journal.outbox for journal in journals]
+
+
+async def expire(journal: Journal) -> None:
+    """Let every claim end, as time does."""
+    await journal.write(lambda db: db.execute("update delivery set claimed_until = 1 where claimed_until > 0").rowcount)
+
+
+async def test_a_delivery_is_claimed_by_one_gateway_until_its_lease_ends(pair) -> None:
+    one, two = outboxes(*pair)
+    stored = await append(pair[0], *(event(f"turn {n}", n) for n in range(20)))
+    later = NOW + timedelta(minutes=1)
+    seqs = [due.seq for due in await one.due("shelf", later, 100)]
+    assert len(seqs) == len(stored)
+    claims = await asyncio.gather(*(box.mark_sent("shelf", seqs) for box in (one, two, one, two)))
+    assert {frozenset(claim) for claim in claims} == {frozenset(seqs), frozenset()}
+    loser = two if claims[0] else one
+    assert await loser.due("shelf", later, 100) == []
+    assert await loser.next_due("shelf", later) is None
+    await expire(pair[0])
+    assert await loser.mark_sent("shelf", seqs) == set(seqs)
+    winner = one if loser is two else two
+    await winner.mark_delivered("shelf", [(seqs[0], ["late"])])  # it lost its lease, so it marks nothing
+    assert await pair[0].backlog() == {"shelf": 20}
+    await loser.mark_delivered("shelf", [(seq, [str(seq)]) for seq in seqs])
+    assert await pair[0].backlog() == {}
+
+
+async def test_an_event_is_not_deleted_while_another_gateway_delivers_it(pair) -> None:
+    one, two = outboxes(*pair)
+    (stored,) = await append(pair[0], event("Ana keeps the spare key under the third pot"))
+    (due,) = await one.due("shelf", NOW + timedelta(minutes=1), 9)
+    assert await one.mark_sent("shelf", [due.seq]) == {due.seq}
+    await pair[1].forget([stored.ref], ME)
+    assert await two.claim("shelf", [due.seq], "forget") == set()
+    await one.mark_delivered("shelf", [(due.seq, ["n1"])])
+    assert await two.claim("shelf", [due.seq], "forget") == {due.seq}
+    (deletion,) = await two.due_deletions("shelf", NOW + timedelta(minutes=1), 9)
+    assert deletion.native_ids == ("n1",)
