@@ -7,7 +7,7 @@ several options together are in its ``__post_init__``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import MISSING, Field, field, fields
+from dataclasses import MISSING, Field, field, fields, replace
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 FULL_FEATURES = Features(filters=frozenset(DIMENSIONS), tenants=True, as_of=True, no_user=True, kinds=frozenset(KINDS))
 """features of a backend that stores every kind of memory with its scope and times"""
+EMBEDDED_FEATURES = replace(FULL_FEATURES, embedded=True)
+"""the same of a backend that keeps them in the gateway's own folder"""
 
 _TYPES = {
     str: "a text",

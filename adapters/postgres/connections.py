@@ -1,0 +1,214 @@
+"""Connections to PostgreSQL that survive its restarts. Every failure is raised as an error of `fusion.errors`.
+
+A deadline covers everything: waiting for a free connection, logging on, the statements, every repetition. Work is
+repeated within it after failures that pass (two writers met, the server is starting), with a growing pause; and once,
+on a new connection, after one was lost, because a restart or a failover ends all of them. So all work must be
+idempotent: a commit that was not confirmed may have happened.
+
+psycopg's own pool is not used: it connects in the background, so a caller who waits never learns why it fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from math import ceil
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.pq import TransactionStatus
+
+from adapters.postgres.errors import as_backend_error, is_connection_lost, is_transient
+from adapters.postgres.options import Options
+from adapters.postgres.values import adapters
+from fusion.errors import BackendTimeout, BackendUnreachable, FusionError
+from fusion.lib.backoff import backoff_s
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+
+PAUSE_S, LONGEST_PAUSE_S, PAUSE_SPREAD = 0.01, 1.0, 0.5
+"""seconds before a failure that passes is tried again: doubled up to a second, ± 50 %, so that two writers part"""
+LEAST_LIMIT_MS = 250
+"""of a statement: the server's limit is this, doubled until it is no less than the deadline, so it rarely changes"""
+_SETTINGS = {
+    "plan_cache_mode": "force_custom_plan",  # a plan for any values of a filter is a bad one for most
+    "jit": "off",  # compiling takes longer than any of the queries
+    "random_page_cost": "1.1",  # of caches and solid-state disks: at 4, all vectors are read for those of a user
+    # A table that was just filled has no statistics, so PostgreSQL takes it for empty and reads it whole for each row.
+    "enable_seqscan": "off",
+    "max_parallel_workers_per_gather": "0",  # a question gets one core: others ask at the same time
+    "hnsw.iterative_scan": "relaxed_order",  # look on while filters leave out what the vector index finds
+}
+
+_driver_log = logging.getLogger("psycopg")
+
+
+class Connection:
+    """A connection that is lent to one piece of work."""
+
+    def __init__(self, raw: AsyncConnection[Row]) -> None:
+        self.raw = raw
+        self.limit_ms = 0
+
+    async def rows(self, statement: str, values: Any = None) -> list[Row]:
+        """All rows of a statement, which limits their number."""
+        cursor = await self.raw.execute(statement, values)
+        return await cursor.fetchall() if cursor.pgresult is not None and cursor.pgresult.nfields else []
+
+    async def many(self, statement: str, values: Sequence[Any]) -> None:
+        """Run a statement for each of ``values``, in one round trip."""
+        async with self.raw.cursor() as cursor:
+            await cursor.executemany(statement, values)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        async with self.raw.transaction():
+            yield
+
+    async def limited(self, deadline_s: float) -> None:
+        """Let the server stop statements that nobody waits for any more, as it cannot notice that by itself."""
+        limit = LEAST_LIMIT_MS
+        while limit < deadline_s * 1000:
+            limit *= 2
+        if limit != self.limit_ms:
+            await self.raw.execute(f"SET statement_timeout = {min(limit, 2**31 - 1)}")
+            self.limit_ms = limit
+
+
+class Connections:
+    """At most ``options.connections`` connections, made when they are needed."""
+
+    def __init__(self, options: Options) -> None:
+        self.shown = options.shown
+        self._options = options
+        self._adapters = adapters()
+        self._idle: deque[Connection] = deque()
+        self._free = asyncio.Semaphore(options.connections)
+        self._running: set[asyncio.Task[Any]] = set()
+        self._closed = False
+        # It logs addresses, and texts of the server, which may quote stored data.
+        _driver_log.setLevel(logging.CRITICAL)
+
+    async def run(self, work: Callable[[Connection], Awaitable[T]], deadline_s: float) -> T:
+        """The result of ``work`` with a connection. It may be repeated from its start.
+
+        Raises at the deadline, also if the server hangs and does not even stop the work.
+        """
+        if self._closed:
+            raise BackendUnreachable(f"{self.shown}: the connections were closed")
+        task = asyncio.create_task(self._repeated(work, deadline_s), name="postgres")
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        try:
+            await asyncio.wait({task}, timeout=deadline_s)
+        finally:
+            if not task.done():
+                task.cancel()
+        if not task.done():
+            raise BackendTimeout(f"{self.shown}: {self._why_late(deadline_s)}")
+        return task.result()
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # it was raised, or nobody waits for it any more
+
+    def _why_late(self, deadline_s: float) -> str:
+        if self._free.locked():
+            return (
+                f"all {self._options.connections} connections were in use for {deadline_s * 1000:.0f} ms. Fix: raise "
+                "connections of the backend"
+            )
+        return f"no answer within {deadline_s * 1000:.0f} ms"
+
+    async def _repeated(self, work: Callable[[Connection], Awaitable[T]], deadline_s: float) -> T:
+        attempt, again = 0, True
+        while True:
+            try:
+                async with self._lent(deadline_s) as connection:
+                    return await work(connection)
+            except FusionError:
+                raise
+            except Exception as error:  # noqa: BLE001 – bytes that are not PostgreSQL's come out as errors of any kind
+                if is_transient(error):
+                    attempt += 1
+                    await asyncio.sleep(backoff_s(attempt, PAUSE_S, LONGEST_PAUSE_S, spread=PAUSE_SPREAD))
+                elif again and is_connection_lost(error):
+                    again = False
+                    await self._drop_idle()
+                else:
+                    raise as_backend_error(error, self.shown) from None
+
+    @asynccontextmanager
+    async def _lent(self, deadline_s: float) -> AsyncIterator[Connection]:
+        async with self._free:
+            connection = self._idle.pop() if self._idle else await self._connected()
+            try:
+                await connection.limited(deadline_s)
+                yield connection
+            finally:
+                usable = not connection.raw.closed and connection.raw.info.transaction_status == TransactionStatus.IDLE
+                if usable and not self._closed:
+                    self._idle.append(connection)
+                else:
+                    await _closed(connection)
+
+    async def _connected(self) -> Connection:
+        options = self._options
+        settings = {
+            **_SETTINGS,
+            "hnsw.ef_search": options.ef_search,
+            "search_path": f"{options.schema},public,extensions",
+        }
+        given = options.parameters()
+        chosen = " ".join(f"-c {name}={value}" for name, value in settings.items())
+        connect_s = options.connect_ms / 1000
+        try:
+            async with asyncio.timeout(connect_s * options.hosts):
+                raw = await self._log_on(given, chosen, connect_s)
+        except TimeoutError:
+            raise BackendUnreachable(f"{self.shown}: no connection within {options.connect_ms} ms") from None
+        return Connection(raw)
+
+    async def _log_on(self, given: Mapping[str, Any], chosen: str, connect_s: float) -> AsyncConnection[Row]:
+        return await AsyncConnection.connect(
+            **{
+                "application_name": "memory-fusion",
+                "client_encoding": "utf8",
+                "connect_timeout": max(2, ceil(connect_s)),  # in whole seconds: to go on to the next host
+                **given,
+                "options": f"{given.get('options') or ''} {chosen}".strip(),
+            },
+            autocommit=True,
+            context=_Context(self._adapters),
+        )
+
+    async def _drop_idle(self) -> None:
+        while self._idle:
+            await _closed(self._idle.pop())
+
+    async def close(self) -> None:
+        self._closed = True
+        for task in (running := list(self._running)):
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await self._drop_idle()
+
+
+class _Context:
+    """How values are converted on a connection."""
+
+    connection = None
+
+    def __init__(self, adapters: Any) -> None:
+        self.adapters = adapters
+
+
+async def _closed(connection: Connection) -> None:
+    with suppress(psycopg.Error, OSError):
+        await connection.raw.close()

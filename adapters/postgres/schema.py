@@ -1,0 +1,137 @@
+"""The tables: the memories, and for each embedding model a table of its vectors.
+
+A migration is a list of statements; the table `version` has the number of those that were run. They are run under a
+lock, so that gateways which start at once do not meet. A table of vectors belongs to one model, because vectors of two
+models must never be compared: with another model there is a new one, and the old one stays, as another gateway may be
+using it.
+"""
+
+from __future__ import annotations
+
+from adapters.postgres.connections import Connection
+from fusion.contract import Embedder
+from fusion.errors import SettingsError, StoreDamaged
+from fusion.lib.words import content_hash
+from fusion.store.rows import EVENT_COLUMNS
+
+MOST_DIMENSIONS = 4000
+"""of pgvector's HNSW over `halfvec`"""
+LEAST_PGVECTOR = (0, 8)
+"""the first with iterative scans: before, a filter left out what the index had found, and nothing took its place"""
+
+_COLUMNS = EVENT_COLUMNS.replace(" integer", " bigint").replace("event_id text", 'event_id text COLLATE "C"', 1)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        f"""CREATE TABLE memory (
+            id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {_COLUMNS},
+            escaped boolean NOT NULL, terms tsvector NOT NULL, length integer NOT NULL,
+            ended_at bigint, ended text, merged_into text
+        )""",
+        "CREATE INDEX memory_terms ON memory USING gin (terms) WITH (fastupdate = off)",
+        "CREATE INDEX memory_user ON memory (user_id, session_id) INCLUDE (length)",
+        "CREATE INDEX memory_agent ON memory (agent_id) WHERE agent_id IS NOT NULL",
+        "CREATE INDEX memory_run ON memory (run_id) WHERE run_id IS NOT NULL",
+        "CREATE INDEX memory_session ON memory (session_id) WHERE session_id IS NOT NULL",
+        "CREATE INDEX memory_time ON memory (coalesce(at, recorded_at))",
+        "CREATE INDEX memory_document ON memory (document, place_start) WHERE document IS NOT NULL",
+        "CREATE INDEX memory_successor ON memory (supersedes) WHERE supersedes IS NOT NULL",
+        "CREATE TABLE model (vectors text PRIMARY KEY, identity text NOT NULL, dimensions integer NOT NULL)",
+    ),
+)
+"""`escaped` says whether a text is (`adapters.postgres.values`); `terms` are those of `adapters.index.lexical`, and
+`length` is their number with repeats; the last three columns of a memory are of its state"""
+
+
+def vectors_of(embedder: Embedder) -> str:
+    """The name of the table of a model's vectors."""
+    return f"vectors_{content_hash(embedder.identity)[:16]}"
+
+
+def locks(schema: str) -> tuple[int, int]:
+    """The numbers of the advisory locks of a schema: of its definition, and of its contents."""
+    digest = int(content_hash(f"memory-fusion {schema}")[:15], 16)
+    return digest, digest + 1
+
+
+async def prepare(connection: Connection, schema: str, embedder: Embedder | None) -> None:
+    """Create what is missing, in one transaction. Raises SettingsError, which names what an administrator has to do."""
+    definition, _ = locks(schema)
+    async with connection.transaction():
+        await connection.rows("SELECT pg_advisory_xact_lock(%s)", (definition,))
+        await _require_pgvector(connection)
+        [(there,)] = await connection.rows("SELECT to_regnamespace(%s) IS NOT NULL", (schema,))
+        if not there:
+            await connection.rows(f"CREATE SCHEMA {schema}")
+        await _migrate(connection)
+        if embedder is not None:
+            await _create_vectors(connection, embedder)
+
+
+async def _require_pgvector(connection: Connection) -> None:
+    found = await connection.rows("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+    if not found:
+        try:
+            async with connection.transaction():
+                await connection.rows("CREATE EXTENSION vector")
+        except Exception as error:
+            if getattr(error, "sqlstate", None) is None:
+                raise
+            raise SettingsError(
+                "the database has no pgvector. Fix: let an administrator of it run CREATE EXTENSION vector; where that "
+                "fails, install pgvector 0.8 or newer on the server first"
+            ) from None
+        found = await connection.rows("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+    version = str(found[0][0])
+    if tuple(int(part) for part in version.split(".")[:2] if part.isdecimal()) < LEAST_PGVECTOR:
+        raise SettingsError(
+            f"the database has pgvector {version}, and 0.8 is needed. Fix: install a newer one, then ALTER EXTENSION "
+            "vector UPDATE"
+        )
+
+
+async def _migrate(connection: Connection) -> None:
+    await connection.rows("CREATE TABLE IF NOT EXISTS version (number integer NOT NULL)")
+    found = await connection.rows("SELECT number FROM version")
+    number = found[0][0] if found else 0
+    if number > len(MIGRATIONS):
+        raise StoreDamaged(
+            f"its tables were written by a newer version of memory-fusion (schema {number}, ours is {len(MIGRATIONS)})"
+            ". Fix: install that version, or a newer one"
+        )
+    for migration in MIGRATIONS[number:]:
+        for statement in migration:
+            await connection.rows(statement)
+    if not found:
+        await connection.rows("INSERT INTO version VALUES (%s)", (len(MIGRATIONS),))
+    elif number < len(MIGRATIONS):
+        await connection.rows("UPDATE version SET number = %s", (len(MIGRATIONS),))
+
+
+async def _create_vectors(connection: Connection, embedder: Embedder) -> None:
+    if embedder.dimensions > MOST_DIMENSIONS:
+        raise SettingsError(
+            f"the vectors of {embedder.identity} have {embedder.dimensions} numbers, and pgvector indexes up to "
+            f"{MOST_DIMENSIONS}. Fix: set dimensions in [embedder]"
+        )
+    name = vectors_of(embedder)
+    [(there,)] = await connection.rows("SELECT to_regclass(%s) IS NOT NULL", (name,))
+    if there:
+        return
+    await connection.rows(
+        f"CREATE TABLE {name} (memory bigint PRIMARY KEY REFERENCES memory ON DELETE CASCADE, "
+        f"embedding halfvec({embedder.dimensions}) NOT NULL)"
+    )
+    await connection.rows(f"ALTER TABLE {name} ALTER embedding SET STORAGE PLAIN")  # next to its row, not apart
+    await connection.rows(f"CREATE INDEX {name}_hnsw ON {name} USING hnsw (embedding halfvec_ip_ops)")
+    await connection.rows(
+        "INSERT INTO model VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", (name, embedder.identity, embedder.dimensions)
+    )
+
+
+async def tables(connection: Connection, embedder: Embedder | None) -> tuple[bool, bool]:
+    """Whether the table of memories is there, and that of this model's vectors."""
+    name = "" if embedder is None else vectors_of(embedder)
+    [(memories, vectors)] = await connection.rows(
+        "SELECT to_regclass('memory') IS NOT NULL, to_regclass(nullif(%s, '')) IS NOT NULL", (name,)
+    )
+    return memories, vectors

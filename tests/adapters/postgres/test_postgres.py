@@ -1,0 +1,650 @@
+"""PostgreSQL as a backend, on a real server: the suite, several gateways at once, and what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+if find_spec("psycopg") is None:
+    pytest.skip("needs psycopg: pip install '/path/to/checkout[postgres]'", allow_module_level=True)
+
+import psycopg
+from psycopg import errors
+
+from adapters.index.lexical import terms
+from adapters.postgres import Postgres, schema
+from adapters.postgres import query as sql
+from adapters.postgres.connections import Connection
+from adapters.postgres.errors import as_backend_error
+from adapters.postgres.query import Asked, Statistics
+from fusion.contract import (
+    Backend,
+    Describes,
+    Embedder,
+    FindsNeighbours,
+    Forgets,
+    ForgetsMany,
+    ListsEvents,
+    Opening,
+    Place,
+    Remembers,
+    Scope,
+    Settles,
+    State,
+    StoresState,
+)
+from fusion.errors import (
+    BackendTimeout,
+    BackendUnreachable,
+    FusionError,
+    InvalidAnswer,
+    SettingsError,
+    StoreDamaged,
+    StoreFull,
+    Unauthorized,
+)
+from tests.backend_contract import (
+    NOW,
+    BackendContract,
+    event_id,
+    make_event,
+    make_extracted,
+    make_query,
+    make_samples,
+)
+from tests.fakes import FakeEmbedder
+from tests.patience import PATIENT_MS
+from tests.postgres.servers import Database, PostgreSQL
+
+
+def options_of(database: Database, folder: Path, **options: object) -> dict[str, object]:
+    """The options for a database, whose password is in a file as a user's is."""
+    parts = urlsplit(database.url)
+    assert parts.password
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "password"
+    file.write_text(parts.password)
+    url = database.url.replace(f":{parts.password}@", "@")
+    return {"url": url, "password_file": str(file), "connect_ms": PATIENT_MS, **options}
+
+
+async def opened(
+    database: Database, folder: Path, embedder: Embedder | None = None, tenant: str = "default", **options: object
+) -> Postgres:
+    chosen = options_of(database, folder, **options)
+    return await Postgres.open(Opening("postgres", folder, chosen, embedder, tenant=tenant))
+
+
+@asynccontextmanager
+async def gateway(
+    database: Database,
+    folder: Path,
+    embedder: Embedder | None = None,
+    tenant: str = "default",
+    **options: object,
+) -> AsyncIterator[Postgres]:
+    """The backend of one gateway among others, with a model of its own."""
+    backend = await opened(database, folder, embedder or FakeEmbedder(), tenant, **options)
+    try:
+        yield backend
+    finally:
+        await backend.close()
+
+
+def until_waiting(database: Database) -> None:
+    """Return once a connection to the database waits for a lock."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND wait_event_type = 'Lock'"
+    with psycopg.connect(database.admin_url, autocommit=True) as admin:
+        while admin.execute(waiting, (database.name,)).fetchone() == (0,):
+            time.sleep(0.01)
+
+
+@pytest.mark.feature("PostgreSQL: the gateway's memories by pgvector and words pass the suite on a real server")
+class TestPostgres(BackendContract):
+    """The gateway's own memories, by vectors and words."""
+
+    filters = True
+
+    @pytest.fixture(autouse=True)
+    def served(self, postgres_database: Database) -> None:
+        self.database = postgres_database
+
+    async def open_backend(self, folder: Path) -> Backend:
+        return await opened(self.database, folder, FakeEmbedder())
+
+    async def test_has_its_ports(self, backend: Backend) -> None:
+        """It stores, forgets, finds neighbours, lists, describes, keeps states, and can be waited for."""
+        for port in (
+            Remembers, Forgets, ForgetsMany, FindsNeighbours, ListsEvents, Describes, StoresState, Settles,
+        ):  # fmt: skip
+            assert isinstance(backend, port)
+
+
+@pytest.mark.feature("PostgreSQL: without a model, it searches by words alone")
+class TestPostgresByWords(TestPostgres):
+    """Without an embedding model the suite holds all the same."""
+
+    async def open_backend(self, folder: Path) -> Backend:
+        return await opened(self.database, folder)
+
+    async def test_describes_what_it_holds(self, backend: Backend) -> None:
+        """Every item waits for its vector until there is a model."""
+        assert isinstance(backend, Describes)
+        assert (await backend.describe()).items == 0
+        await self.fill(backend, self.samples(backend))
+        description = await backend.describe()
+        assert description.items == description.vectors_pending == 12
+        assert "configure [embedder]" in description.notes[0]
+
+
+# What is stored -------------------------------------------------------------------------------------------------------
+
+
+async def test_any_text_and_any_owner_come_back_as_they_were(postgres_database: Database, tmp_path: Path) -> None:
+    """PostgreSQL stores no NUL; two names that differ in it alone stay two users."""
+    async with gateway(postgres_database, tmp_path) as backend:
+        names = ["ada\0", "ada\x1b0", "ada\x1b", "ada\x1b1", "ada"]
+        texts = [f"quinces\0 and \x1b[31mpears{number}" for number in range(len(names))]
+        await backend.remember(
+            [
+                make_extracted(make_event(number, text, Scope(user_id=name), speaker="B\0b", place=Place("d\0", 1, 1)))
+                for number, (name, text) in enumerate(zip(names, texts, strict=True), start=1)
+            ]
+        )
+        for number, (name, text) in enumerate(zip(names, texts, strict=True), start=1):
+            [hit] = await backend.search(make_query("quinces and pears", Scope(user_id=name)))
+            assert (hit.event_id, hit.text, hit.scope.user_id) == (event_id(number), text, name)
+            assert (hit.speaker, hit.place) == ("B\0b", Place("d\0", 1, 1))
+        assert [event.text for event, _ in await backend.events("", 100)] == texts
+        assert [event.event_id for event, _ in await backend.events(event_id(2), 2)] == [event_id(3), event_id(4)]
+
+
+@pytest.mark.feature("PostgreSQL: a memory whose state hides it takes no place in an answer")
+async def test_what_a_state_hides_does_not_use_up_the_limit(postgres_database: Database, tmp_path: Path) -> None:
+    async with gateway(postgres_database, tmp_path) as backend:
+        text = "Orchard stores invoices inside PostgreSQL."
+        lasting = make_extracted(make_event(1, f"{text} Also pears, plums and quinces."))
+        hidden = [make_extracted(make_event(number, text)) for number in range(10, 40)]
+        ended = State(ended_at=NOW, ended="archived")
+        await backend.remember([lasting, *(replace(one, state=ended) for one in hidden[:10]), *hidden[10:]])
+        states = {one.event.event_id: ended for one in hidden[10:20]}
+        states |= {one.event.event_id: State(merged_into=event_id(1)) for one in hidden[20:]}
+        await backend.set_states(states)
+        await backend.set_states({**states, event_id(999): ended})
+        query = make_query(text, limit=2)
+        assert [hit.event_id for hit in await backend.search(query)] == [event_id(1)]
+        archived = await backend.search(replace(query, archived=True, limit=100))
+        assert {hit.event_id for hit in archived} == {event_id(1), *(event_id(n) for n in range(10, 30))}
+        assert len(await backend.search(replace(query, as_of=NOW - timedelta(days=1), limit=100))) == 31
+        await backend.set_states(dict.fromkeys(states, State()))
+        assert len(await backend.search(replace(query, limit=100))) == 21
+
+
+@pytest.mark.feature("PostgreSQL: vectors of another model are made anew and never compared, and the old ones stay")
+async def test_another_model_has_vectors_of_its_own(postgres_database: Database, tmp_path: Path) -> None:
+    first = FakeEmbedder(dimensions=32, identity="first@1")
+    async with gateway(postgres_database, tmp_path, first) as backend:
+        await backend.remember(make_samples())
+    second = FakeEmbedder(dimensions=48, identity="second@1", synonyms={"dog": "greyhound"})
+    async with gateway(postgres_database, tmp_path, second) as backend:
+        await backend.settle()
+        assert (await backend.describe()).vectors == 12
+        assert (await backend.search(make_query("dog", limit=1)))[0].event_id == event_id(4)
+    async with gateway(postgres_database, tmp_path, first) as backend:
+        assert (await backend.describe()).vectors_pending == 0
+
+
+@pytest.mark.feature("PostgreSQL: while the model fails, words are searched and vectors are filled in later")
+async def test_vectors_follow_when_the_model_works_again(postgres_database: Database, tmp_path: Path) -> None:
+    model = FakeEmbedder(failing=True, synonyms={"dog": "greyhound"})
+    async with gateway(postgres_database, tmp_path, model) as backend:
+        await backend.remember(make_samples())
+        assert (await backend.search(make_query("greyhound", limit=1)))[0].event_id == event_id(4)
+        description = await backend.describe()
+        assert (description.vectors_pending, description.degraded) == (12, True)
+        model.failing = False
+        await backend.settle()
+        assert (await backend.search(make_query("dog", limit=1)))[0].event_id == event_id(4)
+        assert (await backend.describe()).vectors_pending == 0
+
+
+async def test_too_many_dimensions_name_the_setting(postgres_database: Database, tmp_path: Path) -> None:
+    async with gateway(postgres_database, tmp_path, FakeEmbedder(dimensions=4001)) as backend:
+        with pytest.raises(SettingsError, match=r"4001 numbers.*Fix: set dimensions in \[embedder\]"):
+            await backend.remember(make_samples())
+
+
+class SmallScans(Postgres):
+    """Takes every scope for one that the vector index may give up on."""
+
+    scanned = 0
+
+
+@pytest.mark.feature("PostgreSQL: if the vector index gives up on a filter, all vectors in the filter are compared")
+async def test_a_user_far_from_the_question_is_found(postgres_database: Database, tmp_path: Path) -> None:
+    """The index may look at 20 vectors only, and is the only plan that is allowed; the nearest 300 are another's."""
+    scans = {"hnsw.max_scan_tuples": 20, "enable_sort": "off", "enable_seqscan": "off", "enable_bitmapscan": "off"}
+    with psycopg.connect(postgres_database.admin_url, autocommit=True) as admin:
+        for name, value in scans.items():
+            admin.execute(f"ALTER ROLE {postgres_database.role} SET {name} = {value}")
+    model = FakeEmbedder(synonyms={"dog": "greyhound"})
+    theirs = [make_extracted(make_event(n, f"greyhound {n}", Scope(user_id="ben"))) for n in range(100, 400)]
+    mine = make_samples(Scope(user_id="ada"))
+    chosen = options_of(postgres_database, tmp_path, ef_search=10)
+    backend = await SmallScans.open(Opening("postgres", tmp_path, chosen, model))
+    try:
+        await backend.remember([*theirs, *mine])
+        found = await backend.search(make_query("dog", Scope(user_id="ada")))
+        assert {hit.event_id for hit in found} == {one.event.event_id for one in mine}
+        assert found[0].event_id == event_id(4)
+    finally:
+        await backend.close()
+
+
+async def test_a_store_that_was_just_filled_is_not_read_whole_for_each_row(
+    postgres_database: Database, tmp_path: Path
+) -> None:
+    """It has no statistics yet. 300 memories with one word: reading them all for each of them would be 90,000 rows."""
+    async with gateway(postgres_database, tmp_path) as backend:
+        await backend.remember(
+            [make_extracted(make_event(n, f"The heron of day {n} is here.")) for n in range(100, 400)]
+        )
+    before = rows_read(postgres_database, 0)
+    async with gateway(postgres_database, tmp_path) as backend:
+        assert await backend.search(make_query("heron"))
+    assert rows_read(postgres_database, before[0] + 1)[1] - before[1] < 10 * 300
+
+
+def rows_read(database: Database, least: int) -> tuple[int, int]:
+    """How often an index was used, once that is ``least`` times, and how many rows were read without one."""
+    counted = "SELECT idx_scan, seq_tup_read FROM pg_stat_user_tables WHERE relname = 'memory'"
+    with psycopg.connect(database.admin_url, autocommit=True) as admin:
+        while (found := admin.execute(counted).fetchone()) is None or found[0] < least:
+            time.sleep(0.01)
+    return found[0], found[1]
+
+
+@pytest.mark.feature("PostgreSQL: a scope with few memories is read once for words and vectors")
+async def test_a_small_scope_is_read_once_and_finds_what_two_searches_find(
+    postgres_database: Database, tmp_path: Path
+) -> None:
+    """The same memories with the same scores, also of words that no memory has."""
+    texts = ["harbour opens", "harbour closes at dusk", "quinces ripen", "harbour quinces", "plums"]
+    async with gateway(postgres_database, tmp_path) as backend:
+        await backend.remember([make_extracted(make_event(n, text)) for n, text in enumerate(texts, start=1)])
+        for text in ("harbour quinces", "zebra"):
+            (vector,) = await FakeEmbedder().embed([text])
+            asked = Asked.of(text, vector)
+            found = []
+            for common in ({}, {"another": 0.0}):  # only a large scope has common terms
+                known = Statistics(sql.FEW, 2.0, common)
+                statement = sql.search(make_query(text), asked, known, backend._vectors, 10)
+                assert statement is not None
+                assert statement[0].count("(m.ended_at IS NULL)") == (2 if common else 1)
+                rows = await backend._connections.run(lambda c, one=statement: c.rows(*one), 60.0)
+                found.append([(which, number, round(score, 3)) for which, number, _, score in rows])
+            assert found[0] == found[1]
+
+
+async def test_fields_are_kept_until_a_memory_is_forgotten_anywhere(
+    postgres_database: Database, tmp_path: Path
+) -> None:
+    """A memory that was found is not read again; what another gateway forgets is not found again."""
+    async with gateway(postgres_database, tmp_path / "a") as one, gateway(postgres_database, tmp_path / "b") as other:
+        await one.remember([make_extracted(make_event(1, "harbour")), make_extracted(make_event(2, "harbour quay"))])
+        query = make_query("harbour")
+        assert {hit.text for hit in await one.search(query)} == {"harbour", "harbour quay"}
+        with psycopg.connect(postgres_database.admin_url, autocommit=True) as admin:
+            (name,) = admin.execute("SELECT schemaname FROM pg_tables WHERE tablename = 'memory'").fetchone() or ("",)
+            admin.execute(f"UPDATE {name}.memory SET text = 'another'")
+        assert {hit.text for hit in await one.search(query)} == {"harbour", "harbour quay"}
+        await other.forget(event_id(1), ())
+        assert {hit.text for hit in await one.search(query)} == {"harbour quay"}
+
+
+async def test_a_common_term_scores_what_others_find(postgres_database: Database, tmp_path: Path) -> None:
+    """A term of half of all memories is not searched for, unless there is no other."""
+    async with gateway(postgres_database, tmp_path) as backend:
+        texts = ["harbour opens", "harbour closes", "quinces ripen", "harbour quinces", "plums"]
+        await backend.remember([make_extracted(make_event(n, text)) for n, text in enumerate(texts, start=1)])
+        known = Statistics(1_000_000, 2.0, dict.fromkeys(terms("harbour opens"), 0.5))
+
+        async def found(text: str) -> list[int]:
+            statement = sql.search(make_query(text), Asked.of(text, None), known, "", 10)
+            assert statement is not None
+            return [number for _, number, *_ in await backend._connections.run(lambda c: c.rows(*statement), 60.0)]
+
+        assert await found("harbour quinces") == [4, 3]
+        assert await found("harbour opens") == [1]
+        assert sql.search(make_query("the of"), Asked.of("the of", None), known, "", 10) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "searched"),
+    [
+        ("東京タワーで会う", "東", ["東"]),
+        ("El puerto abre a las seis", "¿dónde está el puerto?", ["puerto"]),
+        ("getUserById fails", "user by id", ["user", "id"]),
+        ("Wir treffen uns am Brückentor", "wo ist das bruckentor?", None),
+    ],
+)
+async def test_words_of_many_languages_are_found(
+    postgres_database: Database, tmp_path: Path, text: str, question: str, searched: list[str] | None
+) -> None:
+    """The terms are those of our own lexical index, whose tests say more."""
+    assert searched is None or Asked.of(question, None).terms == searched
+    backend = await opened(postgres_database, tmp_path)
+    try:
+        await backend.remember([*make_samples(), make_extracted(make_event(50, text))])
+        assert (await backend.search(make_query(question)))[0].event_id == event_id(50)
+    finally:
+        await backend.close()
+
+
+# Many gateways --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.feature("PostgreSQL: three gateways that start at once, and store the same memories, do not meet")
+async def test_gateways_that_store_the_same_at_once(postgres_database: Database, tmp_path: Path) -> None:
+    """The tables are made once, each memory is stored once, in any order of a batch."""
+    async with (
+        gateway(postgres_database, tmp_path / "a") as a,
+        gateway(postgres_database, tmp_path / "b") as b,
+        gateway(postgres_database, tmp_path / "c") as c,
+    ):
+        batch = make_samples()
+        ids = [(one.event.event_id,) for one in batch]
+        for _ in range(5):
+            stored = await asyncio.gather(
+                a.remember(batch), b.remember(batch[::-1]), c.remember(batch), a.remember(batch[6:])
+            )
+            assert stored == [ids, ids[::-1], ids, ids[6:]]
+            for backend in (a, b, c):
+                assert len(await backend.search(make_query(batch[0].event.text))) == 12
+                description = await backend.describe()
+                assert (description.items, description.vectors_pending) == (12, 0)
+            forgotten = await asyncio.gather(*(x.forget_all([(i, ()) for (i,) in ids]) for x in (a, b, c)))
+            assert sorted(each.count("deleted") for each in zip(*forgotten, strict=True)) == [1] * 12
+
+
+@pytest.mark.feature("PostgreSQL: a memory that is forgotten while another gateway stores it is gone")
+async def test_forgetting_waits_for_a_delivery_that_is_under_way(postgres_database: Database, tmp_path: Path) -> None:
+    async with gateway(postgres_database, tmp_path / "a") as a, gateway(postgres_database, tmp_path / "b") as b:
+        await a.remember(make_samples()[:1])
+        with psycopg.connect(postgres_database.url) as slow:
+            # A delivery of a third gateway: its transaction has stored the memory and is not committed.
+            slow.execute("SET search_path = memory_fusion, public")
+            slow.execute("SELECT pg_advisory_xact_lock_shared(%s)", (schema.locks("memory_fusion")[1],))
+            slow.execute("UPDATE memory SET event_id = %s", (event_id(2),))
+            forgetting = asyncio.create_task(b.forget(event_id(2), ()))
+            await asyncio.to_thread(until_waiting, postgres_database)
+            assert not forgetting.done()
+            slow.commit()
+        assert await forgetting == "deleted"
+        assert (await a.describe()).items == 0
+
+
+@pytest.mark.feature("PostgreSQL: each tenant has its own schema, so its vectors and word statistics are its own")
+async def test_tenants_have_schemas_of_their_own(postgres_database: Database, tmp_path: Path) -> None:
+    async with (
+        gateway(postgres_database, tmp_path / "a") as default,
+        gateway(postgres_database, tmp_path / "b", tenant="acme") as acme,
+    ):
+        await acme.remember(make_samples(Scope("acme")))
+        assert await default.search(make_query("greyhound")) == []
+        assert (await default.describe()).items == 0
+        assert len(await acme.search(make_query("greyhound", Scope("acme")))) == 12
+        await default.remember(make_samples()[:1])
+        assert await default.forget(event_id(2), ()) == "absent"
+        assert (await acme.describe()).items == 12
+
+
+# What goes wrong ------------------------------------------------------------------------------------------------------
+
+
+async def fault_of(backend: Postgres, deadline_s: float = 60.0) -> Exception:
+    """The error of a question, whose text and that of the description have no password."""
+    with pytest.raises(FusionError) as raised:
+        await backend.search(make_query("greyhound", deadline_s=deadline_s))
+    return raised.value
+
+
+async def test_a_refused_connection_is_unreachable(postgres_database: Database, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, never listening: the port stays ours, and refuses
+        url = f"postgresql://ada@127.0.0.1:{taken.getsockname()[1]}/memories"
+        async with gateway(postgres_database, tmp_path, url=url) as backend:
+            error = await fault_of(backend)
+            assert isinstance(error, BackendUnreachable)
+            assert "connection refused" in str(error)
+            description = await backend.describe()
+            assert description.degraded
+            assert "Fix: start PostgreSQL, or correct url" in description.notes[0]
+
+
+@pytest.mark.feature("PostgreSQL: wrong password, no database, no pgvector, no TLS: errors with the fix, no secret")
+async def test_errors_name_the_fix_and_no_secret(
+    postgres: PostgreSQL, postgres_database: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    password = str(urlsplit(postgres_database.url).password)
+    (tmp_path / "wrong").write_text("s3cret-and-wrong")
+    url = postgres_database.url.replace(f":{password}@", "@")
+    errors = []
+    for options, kind, text in (
+        ({"password_file": str(tmp_path / "wrong")}, Unauthorized, "does not accept user and password"),
+        ({"password_file": str(tmp_path / "missing")}, Unauthorized, "cannot read password_file"),
+        ({"url": f"{url}2"}, SettingsError, "no database of that name. Fix: create it"),
+        ({"url": f"{url}?sslmode=require"}, BackendUnreachable, "TLS"),
+        ({"url": "postgresql://ada@nowhere.invalid/m"}, BackendUnreachable, "no such host"),
+    ):
+        async with gateway(postgres_database, tmp_path, **options) as backend:
+            error = await fault_of(backend)
+            assert isinstance(error, kind), error
+            assert text in str(error)
+            description = await backend.describe()
+            assert description.degraded
+            assert "Fix: " in description.notes[0] or "password_file" in description.notes[0]
+            errors.append(f"{error!r} {description}")
+    with postgres.database(template="template0") as bare:
+        async with gateway(bare, tmp_path / "bare") as backend:
+            with pytest.raises(SettingsError, match=r"no pgvector\. Fix: let an administrator of it run CREATE"):
+                await backend.remember(make_samples())
+    assert password not in f"{errors} {caplog.text}"
+    assert "s3cret" not in f"{errors} {caplog.text}"
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({}, "needs url or url_env"),
+        ({"url": "postgresql://a/b", "url_env": "DATABASE_URL"}, "needs url or url_env"),
+        ({"url": "postgresql://ada:s3cret@db/m"}, "url must have no password"),
+        ({"url": "postgresql://db/m?password=s3cret"}, "url must have no password"),
+        ({"url": "mysql://ada@db/s3cret"}, "url is no address of PostgreSQL"),
+        ({"url": "postgresql://ada@db/m?sslmod=s3cret"}, "url is no address of PostgreSQL"),
+        ({"url": "postgresql://ada@db/m", "password_env": "A", "password_file": "b"}, "not both"),
+        ({"url": "postgresql://ada@db/m", "schema": "a; drop"}, "schema is a name"),
+        ({"url": "postgresql://ada@db/m", "connections": 0}, "connections = 0"),
+        ({"url_env": "NOT_SET_ANYWHERE"}, "the environment has no NOT_SET_ANYWHERE"),
+        (
+            {"url": "postgresql://ada@db/m", "password_env": "NOT_SET_ANYWHERE"},
+            "the environment has no NOT_SET_ANYWHERE",
+        ),
+    ],
+    ids=lambda value: str(value)[:40] if isinstance(value, str) else "",
+)
+def test_wrong_options_are_refused_with_the_fix(options: dict[str, object], fault: str) -> None:
+    with pytest.raises(FusionError, match=fault) as raised:
+        Postgres.verify(options)
+    assert "s3cret" not in str(raised.value)
+
+
+def test_verify_names_the_address() -> None:
+    assert Postgres.verify({"url": "postgresql://ada@a,b:6000/m"}) == "a:5432,b:6000/m, without a password"
+    assert Postgres.verify({"url": "postgresql:///m?host=/run/pg"}) == "/run/pg:5432/m, without a password"
+
+
+@pytest.mark.feature("PostgreSQL: connections that a restart or a failover ended are replaced within the question")
+async def test_a_restart_is_not_noticed_by_the_next_question(tmp_path: Path) -> None:
+    with PostgreSQL(tmp_path / "primary") as server, server.database() as database:
+        async with gateway(database, tmp_path) as backend:
+            await backend.remember(make_samples())
+            assert len(await backend.search(make_query("greyhound"))) == 12
+            server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename LIKE 'test%'")
+            assert len(await backend.search(make_query("greyhound"))) == 12
+            for end in ("stop", "crash"):
+                server.command(end)
+                assert isinstance(await fault_of(backend), BackendUnreachable)
+                server.command("start")
+                assert len(await backend.search(make_query("greyhound"))) == 12
+                assert await backend.forget(event_id(1), ()) == "deleted"
+                await backend.remember(make_samples()[:1])
+
+
+@pytest.mark.feature("PostgreSQL: a read-only replica answers questions, and refuses memories with the fix")
+async def test_a_replica_answers_and_does_not_store(tmp_path: Path) -> None:
+    with PostgreSQL(tmp_path / "primary") as server, server.database() as database:
+        async with gateway(database, tmp_path) as backend:
+            await backend.remember(make_samples())
+        with PostgreSQL(tmp_path / "standby", primary=server) as standby:
+            port, other = urlsplit(database.url).port, urlsplit(standby.admin_url).port
+            replica = replace(database, url=database.url.replace(f":{port}/", f":{other}/"))
+            async with gateway(replica, tmp_path) as backend:
+                assert len(await backend.search(make_query("greyhound"))) == 12
+                with pytest.raises(BackendUnreachable, match=r"a replica that only reads\. Fix: name the primary"):
+                    await backend.remember(make_samples(first=100))
+            hosts = f"127.0.0.1:{other},127.0.0.1:{port}"
+            url = options_of(database, tmp_path)["url"]
+            both = str(url).replace(f"127.0.0.1:{port}", hosts) + "?target_session_attrs=read-write"
+            async with gateway(database, tmp_path, url=both) as backend:
+                await backend.remember(make_samples(first=100))
+                assert (await backend.describe()).items == 24
+
+
+async def test_all_connections_in_use_name_the_option(postgres_database: Database, tmp_path: Path) -> None:
+    async with gateway(postgres_database, tmp_path, connections=1) as backend:
+        await backend.remember(make_samples())
+        lent, give_back = asyncio.Event(), asyncio.Event()
+
+        async def hold(_: Connection) -> None:
+            lent.set()
+            await give_back.wait()
+
+        holding = asyncio.create_task(backend._connections.run(hold, 60.0))
+        await lent.wait()
+        error = await fault_of(backend, deadline_s=0.05)
+        assert isinstance(error, BackendTimeout)
+        assert "all 1 connections were in use" in str(error)
+        assert "Fix: raise connections" in str(error)
+        give_back.set()
+        await holding
+        assert len(await backend.search(make_query("greyhound"))) == 12
+
+
+@pytest.mark.feature("PostgreSQL: a slow query ends at its deadline, here and in the server, and the next one works")
+async def test_a_slow_query_ends_at_the_deadline(postgres_database: Database, tmp_path: Path) -> None:
+    async with gateway(postgres_database, tmp_path, connections=1) as backend:
+        await backend.remember(make_samples())
+        with psycopg.connect(postgres_database.url) as locking:
+            locking.execute("LOCK TABLE memory_fusion.memory IN ACCESS EXCLUSIVE MODE")
+            assert isinstance(await fault_of(backend, deadline_s=0.1), BackendTimeout)
+            locking.rollback()
+        assert len(await backend.search(make_query("greyhound"))) == 12
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no process can be stopped here")
+async def test_a_server_that_hangs_does_not_hold_up_the_answer(postgres_database: Database, tmp_path: Path) -> None:
+    """Its processes are stopped, so that they do not even read that the query is cancelled."""
+    async with gateway(postgres_database, tmp_path) as backend:
+        await backend.remember(make_samples())
+        with psycopg.connect(postgres_database.admin_url, autocommit=True) as admin:
+            pids = admin.execute(
+                "SELECT pid FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()",
+                (postgres_database.name,),
+            ).fetchall()
+        try:
+            for (pid,) in pids:
+                os.kill(pid, signal.SIGSTOP)
+            assert isinstance(await fault_of(backend, deadline_s=0.2), BackendTimeout)
+            assert backend._connections._running  # the work still waits to be cancelled
+        finally:
+            for (pid,) in pids:
+                os.kill(pid, signal.SIGCONT)
+        assert len(await backend.search(make_query("greyhound"))) == 12
+
+
+async def test_what_is_not_postgres_is_an_error_of_ours(postgres_database: Database, tmp_path: Path) -> None:
+    async def other(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(8)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(other, "127.0.0.1", 0)
+    url = f"postgresql://ada@127.0.0.1:{server.sockets[0].getsockname()[1]}/m"
+    try:
+        async with gateway(postgres_database, tmp_path, url=url) as backend:
+            assert isinstance(await fault_of(backend), BackendUnreachable | InvalidAnswer)
+    finally:
+        server.close()
+
+
+async def test_tables_of_a_newer_version_are_left_alone(postgres_database: Database, tmp_path: Path) -> None:
+    async with gateway(postgres_database, tmp_path) as backend:
+        await backend.remember(make_samples())
+        with psycopg.connect(postgres_database.url) as newer:
+            newer.execute("UPDATE memory_fusion.version SET number = 99")
+        async with gateway(postgres_database, tmp_path) as older:
+            with pytest.raises(StoreDamaged, match="newer version of memory-fusion"):
+                await older.remember(make_samples(first=100))
+
+
+async def test_a_dropped_schema_is_made_again_by_the_next_delivery(postgres_database: Database, tmp_path: Path) -> None:
+    """`describe` then says that it is empty, which makes a gateway deliver everything again at its next start."""
+    async with gateway(postgres_database, tmp_path) as backend:
+        await backend.remember(make_samples())
+        assert len(await backend.search(make_query("greyhound"))) == 12
+        with psycopg.connect(postgres_database.url) as other:
+            other.execute("DROP SCHEMA memory_fusion CASCADE")
+        assert (await backend.describe()).items == 0
+        assert "tables are gone" in str(await fault_of(backend))
+        assert await backend.search(make_query("greyhound")) == []
+        await backend.remember(make_samples())
+        assert (await backend.describe()).items == 12
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (errors.DiskFull("secret text"), StoreFull, "no space left"),
+        (errors.TooManyConnections("secret text"), BackendUnreachable, "raise its max_connections"),
+        (errors.InsufficientPrivilege("secret text"), Unauthorized, "GRANT CREATE"),
+        (errors.QueryCanceled("secret text"), BackendTimeout, "time limit"),
+        (errors.DeadlockDetected("secret text"), BackendTimeout, "busy"),
+        (errors.IndexCorrupted("secret text"), BackendUnreachable, "damaged"),
+        (errors.UniqueViolation("secret text"), InvalidAnswer, "23505"),
+        (psycopg.OperationalError("secret text"), BackendUnreachable, "the connection was lost"),
+        (psycopg.OperationalError('certificate file "secret" does not exist'), SettingsError, "correct sslrootcert"),
+        (errors.UndefinedTable("secret text"), InvalidAnswer, "tables are gone"),
+        (ValueError("secret text"), InvalidAnswer, "not PostgreSQL's"),
+    ],
+)
+def test_an_error_says_what_and_not_which_data(error: Exception, kind: type[Exception], text: str) -> None:
+    made = as_backend_error(error, "db:5432/m")
+    assert isinstance(made, kind)
+    assert text in str(made)
+    assert "db:5432/m" in str(made)
+    assert "secret" not in str(made)
