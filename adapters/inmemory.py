@@ -12,7 +12,7 @@ from datetime import datetime
 from math import log
 from typing import Self
 
-from adapters.options import FULL_FEATURES
+from adapters.options import EMBEDDED_FEATURES
 from fusion.contract import Description, Event, Extracted, Forgotten, Hit, Opening, Query
 from fusion.lib.words import spoken, stems
 
@@ -22,7 +22,7 @@ K1, B = 1.2, 0.75
 class InMemory:
     """Remembers events in a dict. The native id of a memory is its event's id."""
 
-    features = FULL_FEATURES
+    features = EMBEDDED_FEATURES
 
     def __init__(self) -> None:
         self._hits: dict[str, Hit] = {}

@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING, Self
 from adapters.index.backfill import Backfill
 from adapters.index.encode import BestEffortEmbedding
 from adapters.index.merge import text_score
-from adapters.options import FULL_FEATURES, number, read, verified
+from adapters.options import EMBEDDED_FEATURES, number, read, verified
 from fusion.contract import Description, Embedder, Event, Extracted, Forgotten, Hit, Opening, Query
 from fusion.errors import SettingsError
 from fusion.lib.passages import SAID_CHARS, spoken_passages
 from fusion.lib.words import spoken, stems
+from fusion.store.database import VALUES
 from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_row, hit_of, visible
-from fusion.store.sqlite import VALUES, Connection, Database, Row
+from fusion.store.sqlite import Connection, Database, Row
 
 if TYPE_CHECKING:
     import numpy as np
@@ -135,7 +136,7 @@ class Near:
 class VectorSqlite:
     """Native ids are event ids."""
 
-    features = FULL_FEATURES
+    features = EMBEDDED_FEATURES
 
     options: Options
     database: Database

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from adapters.bolt.errors import with_fix
-from adapters.cortex.open_store import STORE_OPTIONS, open_graph, verify
+from adapters.cortex.open_store import SQLITE, STORE_OPTIONS, open_graph, verify
 from adapters.cortex.options import REMOVED, Options
 from adapters.cortex.port import Graph, Memory, View, journal_state, stored_fields
 from adapters.cortex.port import State as StoredState
@@ -17,7 +17,7 @@ from adapters.cortex.prewarm import PrewarmCache
 from adapters.cortex.rank import Ranked
 from adapters.cortex.recall import look, ranked
 from adapters.index.encode import BestEffortEmbedding
-from adapters.options import FULL_FEATURES, read, verified
+from adapters.options import EMBEDDED_FEATURES, FULL_FEATURES, read, verified
 from fusion.contract import (
     Description,
     EdgeList,
@@ -66,6 +66,8 @@ class Cortex:
         """Raises ``SettingsError`` for a wrong option, ``StoreDamaged`` for a corrupt or newer file."""
         options = read(Options, opening, also=(*STORE_OPTIONS, *REMOVED))
         cortex = cls(await open_graph(opening, options), options)
+        if opening.options.get("store", SQLITE) == SQLITE:
+            cortex.features = EMBEDDED_FEATURES
         cortex.opening = opening
         return cortex
 

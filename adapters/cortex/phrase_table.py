@@ -13,8 +13,9 @@ from json import dumps
 from adapters.cortex.key_phrases import key_phrases
 from adapters.graph.traversal import HUB_SCAN_FACTOR, MAX_QUERY_ENTITIES, Condition, ReachedEntity, rarity
 from fusion.contract import Scope
+from fusion.store.database import VALUES
 from fusion.store.rows import storable
-from fusion.store.sqlite import VALUES, Connection, tuples
+from fusion.store.sqlite import Connection, tuples
 
 SCHEMA = """
 create table phrase (

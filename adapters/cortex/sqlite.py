@@ -21,13 +21,14 @@ from adapters.cortex.records import KIND_CHARS, json_of, kind_in
 from adapters.cortex.rows import FIELDS, columns, memory_in, state_of
 from adapters.cortex.visibility import conditions
 from adapters.graph.options import WalkOptions
-from adapters.graph.store import OVERFETCH, SCHEMA, GraphStore, neighbours
+from adapters.graph.store import COUNTED, IN_STEP, OVERFETCH, SCHEMA, GraphStore, neighbours
 from adapters.graph.traversal import Condition, by_strength, mention_pairs, paths, query_entities, ranks, shares, walk
 from adapters.index import Index
 from adapters.index.merge import Scored
 from fusion.contract import Embedder, Event, Extracted, Extraction, Hit, Kind, Opening, Scope
+from fusion.store.database import VALUES
 from fusion.store.rows import CONTAINS, EVENT_NAMES, admission, event_in, microseconds, scope_of, storable
-from fusion.store.sqlite import VALUES, Connection, Database, tuples
+from fusion.store.sqlite import Connection, Database, tuples
 
 if TYPE_CHECKING:
     from fusion.contract import Floats
@@ -64,10 +65,18 @@ update memory set extraction = json_object(
 """
 
 
+_CONTRADICTS = "create index memory_contradicts on memory(contradicts) where contradicts is not null;"
+"""finds the opponents of a memory that is deleted"""
+
+_IN_STEP = f"""{IN_STEP}
+create trigger memory_merged_into after update of merged_into on memory begin delete from in_step; end;
+"""
+
+
 class SqliteGraph(GraphStore):
     """`adapters.cortex.port.Graph` on SQLite."""
 
-    schema: ClassVar[tuple[str, ...]] = (SCHEMA + _USE, _STATE + phrase_table.SCHEMA)
+    schema: ClassVar[tuple[str, ...]] = (SCHEMA + _USE, _STATE + phrase_table.SCHEMA, _CONTRADICTS, _IN_STEP, COUNTED)
     searched: ClassVar[str] = "m.merged_into is null"
 
     def __init__(self, database: Database, index: Index, walking: WalkOptions) -> None:
@@ -111,12 +120,14 @@ class SqliteGraph(GraphStore):
             return [memory.id for memory in memories]
 
         if memories:
-            await self._publish(await self._database.write(insert))
+            with self._changing():
+                await self._publish(await self._database.write(insert))
             self._changes += 1
 
     async def alter(self, changes: Mapping[str, Change]) -> None:
-        await self._database.write(lambda db: _alter(db, changes))
-        await self._publish([id_ for id_, change in changes.items() if "merged_into" in change])
+        with self._changing():
+            await self._database.write(lambda db: _alter(db, changes))
+            await self._publish([id_ for id_, change in changes.items() if "merged_into" in change])
         self._changes += 1
 
     async def use(self, ids: Sequence[str], at: datetime) -> None:
@@ -302,7 +313,8 @@ def _own_columns(memory: Memory) -> dict[str, object]:
 
 def _keep_concepts(db: Connection) -> int:
     """Record the concepts of up to 500 memories that an older version stored; returns how many there were."""
-    rows = db.execute("select * from memory where concepts_kept <> ? limit 500", (phrase_table.VERSION,)).fetchall()
+    other = "concepts_kept < ?1 or concepts_kept > ?1"  # "<>" would read all memories rather than the index
+    rows = db.execute(f"select * from memory where {other} limit 500", (phrase_table.VERSION,)).fetchall()
     phrase_table.keep(db, [(row["id"], scope_of(row), row["text"]) for row in rows])
     db.execute(
         f"update memory set concepts_kept = ? where id in {VALUES}",

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from fusion.contract import TokenVectors
+from fusion.contract import Encoded, TokenVectors
 from fusion.lib.in_context import parts_of
 from fusion.lib.words import content_hash
-from fusion.store.sqlite import VALUES, WAL_BYTES, listed, transaction
+from fusion.store.database import VALUES, listed
+from fusion.store.sqlite import WAL_BYTES, transaction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from adapters.embedders.encoder import Encoded
 
 _log = logging.getLogger(__name__)
 Value = TypeVar("Value")

@@ -19,7 +19,7 @@ import numpy as np
 from adapters.embedders.wordpiece import Piece, WordPiece
 from adapters.onnx_graph import fused
 from adapters.onnx_session import open_session
-from fusion.contract import TokenVectors
+from fusion.contract import Encoded, TokenVectors
 from fusion.errors import ModelMissing
 from fusion.lib.in_context import parts_of
 from fusion.local_models.files import verify
@@ -47,14 +47,6 @@ _MAX_ROWS = 32
 _MAX_CELLS = 256
 """rows × tokens of one run: texts of a hundred tokens go two by two. On passages of long messages, a run of 1,024 takes
 8 % more CPU a token, and one of 2,048 a fifth more: what one operation makes leaves the cache before the next."""
-
-
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """One text: its dense vector, unit length, and a vector for each of its tokens."""
-
-    dense: NDArray[np.float32]
-    tokens: TokenVectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +90,9 @@ class Encoder:
     def knows(self, word: str) -> bool:
         """Whether the vocabulary has a lower-case word as a whole."""
         return self._wordpiece.knows(word)
+
+    def close(self) -> None:
+        """See the port. The model is in memory and goes with the encoder."""
 
     def pieces(self, text: str) -> list[Piece]:
         return self._wordpiece.pieces(text[:_MAX_CHARACTERS], MAX_TOKENS)

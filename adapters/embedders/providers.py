@@ -1,7 +1,7 @@
 """Chooses the embedder: the model on this machine, a provider's server, or none.
 
     [embedder]
-    provider = "local"   # local, openai, gemini, voyage, mistral, ollama, lmstudio, compatible, auto or none
+    provider = "local"   # embed-serve, openai, gemini, voyage, mistral, ollama, lmstudio, compatible, auto or none, too
 
 Texts leave this machine only if the configuration says so: a key in the environment alone does not suffice, because the
 default is ``local``. ``auto`` is the user's consent: it takes the first available of local, openai, gemini, voyage,
@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING
 
 from adapters.embedders.compatible import COMPATIBLE, LM_STUDIO
 from adapters.embedders.gemini import GEMINI
-from adapters.embedders.local import LocalEmbedder
+from adapters.embedders.local import LocalEmbedder, model_of
 from adapters.embedders.mistral import MISTRAL
 from adapters.embedders.ollama import OLLAMA
 from adapters.embedders.openai import OPENAI
 from adapters.embedders.options import Options
 from adapters.embedders.provider_spec import ProviderSpec
+from adapters.embedders.served import NAME as SERVED
+from adapters.embedders.served import ServedEncoder
 from adapters.embedders.voyage import VOYAGE
 from adapters.http import checked
 from fusion.contract import Embedder, EncodesLater, Media, TokenVectors, VerifiesOptions
@@ -51,6 +53,8 @@ class Providers:
     @classmethod
     def verify(cls, options: Mapping[str, object]) -> str:
         """The choice, as a text. Sends no request."""
+        if (served := _served(options)) is not None:
+            return f"{model_of(options).identity} at {checked(served.url)}: texts are sent there"
         api, chosen = choose(options)
         if api is None:
             return f"{LocalEmbedder.verify(options)}, on this machine"
@@ -58,6 +62,9 @@ class Providers:
 
     @classmethod
     async def open(cls, folder: Path, options: Mapping[str, object]) -> Embedder:
+        if (served := _served(options)) is not None:
+            log.info("the model runs at %s: texts are sent there", checked(served.url))
+            return await LocalEmbedder.open_over(lambda model: ServedEncoder(model, served), folder, options)
         api, chosen = choose(options)
         if api is None:
             return await LocalEmbedder.open(folder, options)
@@ -72,6 +79,17 @@ class Providers:
         except ModelMissing:
             local = None
         return Composed(dense, local)
+
+
+def _served(options: Mapping[str, object]) -> Options | None:
+    """The options of `fusion embed-serve`, if the settings choose it. Raises SettingsError without its url."""
+    given = Options.of(options)
+    if given.provider != SERVED:
+        return None
+    if not given.url:
+        raise SettingsError('[embedder] provider = "embed-serve" needs url = …, as `fusion embed-serve` prints it')
+    checked(given.url)
+    return given
 
 
 class Composed:
@@ -133,7 +151,7 @@ def choose(
     if api is None:
         if given.provider == AUTO:
             return None, given
-        names = ", ".join((LOCAL, *APIS, AUTO, "none"))
+        names = ", ".join((LOCAL, SERVED, *APIS, AUTO, "none"))
         raise SettingsError(f"[embedder] provider = {given.provider!r}: there are {names}")
     chosen = replace(
         given,

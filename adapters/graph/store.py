@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache, lru_cache
 from hashlib import blake2b
 from json import dumps
 from typing import Any, ClassVar
@@ -18,8 +19,12 @@ from adapters.graph.relations import relation
 from adapters.graph.traversal import query_entities
 from adapters.index import Entry, Index
 from fusion.contract import DIMENSIONS, Entity, Event, Extracted, Extraction, Fact, GraphEdge, Opening, Query, Scope
+from fusion.errors import FusionError
+from fusion.lib.words import content_hash
+from fusion.store.database import VALUES
 from fusion.store.rows import EVENT_COLUMNS, INSERT_EVENT, event_of, event_row, scope_of, storable, visible
-from fusion.store.sqlite import VALUES, Connection, Database, Row, tuples
+from fusion.store.sqlite import Connection, Database, Row, tuples
+from fusion.version import VERSION
 
 SCHEMA = f"""
 create table memory (id integer primary key, {EVENT_COLUMNS});
@@ -63,6 +68,26 @@ create trigger mention_removed after delete on mention begin
 end;
 """
 
+IN_STEP = """
+create table in_step (stamp text not null);
+create trigger memory_inserted after insert on memory begin delete from in_step; end;
+create trigger memory_deleted after delete on memory begin delete from in_step; end;
+create trigger memory_updated after update of
+    event_id, text, speaker, tenant, user_id, agent_id, run_id, session_id, project, audience on memory
+    begin delete from in_step; end;
+create trigger relation_inserted after insert on relation begin delete from in_step; end;
+create trigger relation_deleted after delete on relation begin delete from in_step; end;
+"""
+"""the index's stamp while the index has what the tables imply; every change of what it has drops it"""
+
+COUNTED = """
+create table tally (memories integer not null);
+insert into tally select count(*) from memory;
+create trigger memory_counted after insert on memory begin update tally set memories = memories + 1; end;
+create trigger memory_uncounted after delete on memory begin update tally set memories = memories - 1; end;
+"""
+"""the number of memories, which is asked each second"""
+
 SPEAKER = "person"
 """the entity type of a memory's speaker"""
 
@@ -74,7 +99,7 @@ OVERFETCH = 3
 class GraphStore:
     """SQLite and its index, kept in step; a subclass ranks what they find. Native ids are event ids."""
 
-    schema: ClassVar[tuple[str, ...]] = (SCHEMA,)
+    schema: ClassVar[tuple[str, ...]] = (SCHEMA, IN_STEP, COUNTED)
     """migration steps for `Database.open`"""
     facts_are_searched: ClassVar[bool] = False
     """whether relations have index entries of their own"""
@@ -86,13 +111,15 @@ class GraphStore:
         self._index = self.index = index
         self._stale: set[str] = set()
         self._publishing = asyncio.Lock()
+        self._unfinished = 0
+        """changes that have begun and did not come to their end, so that the index may be out of step"""
 
     @classmethod
     async def open_files(cls, opening: Opening) -> tuple[Database, Index]:
         """Raises ``StoreDamaged`` for a corrupt or newer file."""
         database = await Database.open(opening.folder / "graph.sqlite", cls.schema, events="memory")
         try:
-            truth = await database.read(cls._all_entries)
+            stamp = await database.read(_stamp_in_step)
             loop = asyncio.get_running_loop()
 
             def pick(keys: Sequence[str]) -> list[Entry]:
@@ -100,14 +127,19 @@ class GraphStore:
                 reading = database.read(lambda db: cls._entries(db, keys))
                 return asyncio.run_coroutine_threadsafe(reading, loop).result()
 
-            index = await Index.open(opening.folder / "index", opening.embedder, truth, pick=pick)
+            def truth() -> Iterator[Entry]:
+                """Read by the index's own thread, if at all."""
+                yield from database.look(cls._all_entries)
+
+            folder = opening.folder / "index"
+            index = await Index.open(folder, opening.embedder, truth(), pick=pick, stamp=stamp)
         except BaseException:
             await database.close()
             raise
         return database, index
 
     async def count(self) -> int:
-        return await self._database.read(lambda db: int(db.execute("select count(*) from memory").fetchone()[0]))
+        return await self._database.read(lambda db: int(db.execute("select memories from tally").fetchone()[0]))
 
     async def check(self) -> str | None:
         """Check SQLite and the index; rebuild a damaged index from SQLite."""
@@ -122,8 +154,24 @@ class GraphStore:
         await self._index.settle()
 
     async def close(self) -> None:
+        with suppress(FusionError):  # else the next opening compares
+            await self._record_step()
         await self._index.close()
         await self._database.close()
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Around a change of SQLite and of the index; one that fails or is cancelled stays unfinished."""
+        self._unfinished += 1
+        yield
+        self._unfinished -= 1
+
+    async def _record_step(self) -> None:
+        """Record that the index has what SQLite implies, so that the next opening compares no texts."""
+        if self._unfinished or self._stale:
+            return
+        if stamp := await asyncio.to_thread(lambda: self._index.stamp):
+            await self._database.write(lambda db: _put_in_step(db, stamp))
 
     async def entities_in(self, text: str, scope: Scope) -> Sequence[str]:
         """See `fusion.contract.Graphs.entities_in`."""
@@ -202,8 +250,9 @@ class GraphStore:
             gone = db.execute(f"delete from memory where event_id in {VALUES} returning event_id", (dumps(list(ids)),))
             return frozenset(row[0] for row in gone.fetchall()), keys
 
-        gone, keys = await self._database.write(delete)
-        await self._publish(keys)
+        with self._changing():
+            gone, keys = await self._database.write(delete)
+            await self._publish(keys)
         await self._database.checkpoint()  # the text must not be left in the write-ahead log
         return gone
 
@@ -271,6 +320,26 @@ class GraphStore:
                 for row in rows
             )
         return entries
+
+
+@cache
+def _derivation() -> str:
+    """A hash of how memories become entries; an index that was filled in another way is compared again."""
+    return content_hash(f"{VERSION} {Entry.of_memory('', Scope(), _PROBE, 'Ada').hash}")
+
+
+_PROBE = "# Heading\n\nA paragraph of some words, and another sentence.\n\n- an item\n\n" * 40
+
+
+def _stamp_in_step(db: Connection) -> str:
+    """The stamp of the index that has what the tables imply; empty if there is none."""
+    derivation, _, stamp = (db.execute("select max(stamp) from in_step").fetchone()[0] or "").partition(" ")
+    return stamp if derivation == _derivation() else ""
+
+
+def _put_in_step(db: Connection, stamp: str) -> None:
+    db.execute("delete from in_step")
+    db.execute("insert into in_step values (?)", (f"{_derivation()} {stamp}",))
 
 
 def held_in(db: Connection, after: str, limit: int) -> list[tuple[Event, tuple[str, ...]]]:

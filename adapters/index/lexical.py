@@ -26,12 +26,14 @@ from adapters.index.expansion import keywords
 from fusion.errors import StoreBusy, StoreDamaged, StoreFull
 from fusion.lib.text_cache import text_cache
 from fusion.lib.words import STOP_WORDS, content_hash, stems
+from fusion.store.seal import Seal
 
 Result = TypeVar("Result")
 _WRITER_BYTES = 15_000_000
 # Little: more would only mean fewer, larger segments while a store is first filled, and four backends hold one each.
 _LONGEST_TERM = 128
 # Characters: a sha256 and most addresses are found whole; longer strings are no words that users type.
+_META = "meta.json"
 _SPARE = 32
 _MOST_TIES = 1024
 # Documents that are read to choose among equal scores: fifty thousand edges of one hub must not cost 50 ms.
@@ -62,12 +64,17 @@ def analysis() -> str:
 
 
 @text_cache(64)
-def _asked(text: str) -> tuple[str, ...]:
+def query_terms(text: str) -> tuple[str, ...]:
     """The terms of a query: those of its keywords, and the names whose camelCase parts keywords do not have.
 
     Cached, because several indexes get the same query at once.
     """
     return tuple(terms(" ".join([*keywords(text), *_CAMEL.findall(text.replace("_", " "))])))
+
+
+def characters(text: str) -> list[str]:
+    """The characters of scripts without spaces, each by itself: a question of one character finds no pair."""
+    return [] if text.isascii() else _UNSPACED.findall(text)
 
 
 class Lexical:
@@ -83,6 +90,7 @@ class Lexical:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._seal = Seal(folder.with_name(f"{folder.name}.seal"))
         self._writer: Any = None
         self._writing = Lock()
         _guarded(self._open)
@@ -90,7 +98,8 @@ class Lexical:
     def _open(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _sweep(self._folder)
-        _check_files(self._folder)
+        if not self._seal.take(_segment_files(self._folder)):
+            _check_files(self._folder)
         self._index = tantivy.Index(_schema(), path=str(self._folder), reuse=True)
         self._index.register_tokenizer("terms", TextAnalyzerBuilder(Tokenizer.whitespace()).build())
         self._index.config_reader("manual")
@@ -149,7 +158,7 @@ class Lexical:
         depend on the time of the query."""
         with self._writing:
             if self._writer is not None:
-                self.close()
+                self._finish()
                 _guarded(self._look_again)
 
     def search(self, text: str, tags: Sequence[int] | None, limit: int) -> list[tuple[str, float]]:
@@ -187,7 +196,7 @@ class Lexical:
 
     def _queries(self, text: str, tags: Sequence[int] | None) -> Iterator[Query]:
         """The query, and the fallback query for when it finds nothing."""
-        words = dict.fromkeys(_asked(text))
+        words = dict.fromkeys(query_terms(text))
         searcher, _ = self._seen
         rare: list[Query] = []
         common: list[Query] = []
@@ -214,6 +223,11 @@ class Lexical:
         return Query.term_query(self._index.schema, field, word)
 
     def close(self) -> None:
+        """Wait for merges, and seal the files."""
+        self._finish()
+        self._seal.put(_segment_files(self._folder))
+
+    def _finish(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
             _guarded(writer.wait_merging_threads)
@@ -239,8 +253,8 @@ def _schema() -> tantivy.Schema:
 
 def _document(key: str, tag: int, text: str) -> Document:
     fields = {"key": key, "tag": str(tag), "terms": " ".join(terms(text))}
-    if not text.isascii() and (characters := _UNSPACED.findall(text)):
-        fields["characters"] = " ".join(characters)
+    if single := characters(text):
+        fields["characters"] = " ".join(single)
     return Document(**fields)
 
 
@@ -266,17 +280,22 @@ def _sweep(folder: Path) -> None:
             path.unlink()
 
 
+def _segment_files(folder: Path) -> list[Path]:
+    """The files of the index's segments, and its list of these."""
+    meta = folder / _META
+    if not meta.exists():
+        return []
+    segments = {entry["segment_id"].replace("-", "") for entry in json.loads(meta.read_bytes())["segments"]}
+    return [meta, *sorted(path for path in folder.iterdir() if path.name.split(".")[0] in segments)]
+
+
 def _check_files(folder: Path) -> None:
     """Compares each segment file with the checksum in its footer, which tantivy writes but does not read on opening.
 
     A footer ends in its own length and 1337, both 32-bit little-endian. A file without one is left to tantivy.
     """
-    meta = folder / "meta.json"
-    if not meta.exists():
-        return
-    segments = {entry["segment_id"].replace("-", "") for entry in json.loads(meta.read_bytes())["segments"]}
-    for path in sorted(folder.iterdir()):
-        if path.name.split(".")[0] not in segments:
+    for path in _segment_files(folder):
+        if path.name == _META:
             continue
         content = path.read_bytes()
         if len(content) < 8:

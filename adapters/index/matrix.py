@@ -1,22 +1,27 @@
 """Unit vectors in int8, one row a slot, in one memory-mapped file: rows that are not searched take no RAM.
 
-A search looks at every row, block by block, so it is exact up to the rounding to int8, and can be narrowed to any set
-of scopes; an approximate index could not. If numkong is installed, it scans all rows in int8 in two thirds of the
-time, and the possible best rows are then computed as without it. Rows are written with ``pwrite``, which raises an
-error if the disk is full; writing to mapped memory would end the process.
+Up to `MANY` rows a search looks at each, block by block, so it is exact up to the rounding to int8, and can be narrowed
+to any set of scopes. Among more, it first counts the dimensions in which a row has another sign than the query, of
+which there is one bit each in memory, and then looks at the likeliest rows; docs/scale.md has what that finds. There is
+nothing to train or to rebuild, and it can be narrowed as well.
+
+If numkong is installed, it scans rows in int8 in two thirds of the time, and the possible best rows are then computed
+as without it. Rows are written with ``pwrite``, which raises an error if the disk is full; writing to mapped memory
+would end the process.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import shake_128
 from math import inf
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -29,6 +34,13 @@ if TYPE_CHECKING:
     Small = NDArray[np.int8]
     Numbers = NDArray[np.int64]
 
+MANY = 65_536
+# Rows above which the signs choose the rows that are looked at.
+LIKELIEST = 32
+# One row in so many is looked at then, and at least `_CHOSEN` for each name that is wanted.
+_CHOSEN = 64
+_SIGNS = 16_384
+# Rows whose signs are compared at a time: they stay in the cache.
 _BLOCK = 2048
 # Rows upcast from int8 at a time: 2048 × 384 floats are 3 MB, which stays in the cache.
 _AT_ONCE = 65_536
@@ -79,6 +91,8 @@ class Matrix:
     search is under way that may have seen its old row: ``reusable`` says which may.
     """
 
+    many: ClassVar[int] = MANY
+
     def __init__(self, path: Path, dimensions: int, identity: str = "", *, fast: bool = True) -> None:
         self._fast = numkong() if fast else None
         self.identity = identity
@@ -90,6 +104,7 @@ class Matrix:
         self._rows: Small = np.empty((0, dimensions), np.int8)
         self._tags = np.zeros(0, np.int32)
         self._scales = np.zeros(0, np.float32)
+        self._signs = np.zeros((-(-dimensions // 64), 0), np.uint64)
         self._end = 0
         self._searches = 0
         self._resting: list[int] = []
@@ -104,6 +119,36 @@ class Matrix:
             sound[low:high] = good = checksums(rows) == sums[low:high]
             self._take(slots[low:high][good], tags[low:high][good].astype(np.int32), rows[good])
         return slots[~sound].tolist()  # type: ignore[no-any-return]
+
+    def save(self, path: Path, more: Mapping[str, Numbers]) -> None:
+        """Write what `restore` reads instead of the rows, and some arrays of the caller."""
+        path.unlink(missing_ok=True)
+        end = self._end
+        arrays: dict[str, Any] = {
+            "tags": self._tags[:end],
+            "scales": self._scales[:end],
+            "signs": self._signs[:, :end],
+            **more,
+        }
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+
+    def restore(self, path: Path) -> dict[str, Numbers]:
+        """Take the slots that were saved, whose rows are in the file, and return the caller's arrays. Raises OSError,
+        and ValueError for a file that was not saved here."""
+        try:
+            with np.load(path, allow_pickle=False) as saved:
+                arrays = dict(saved)
+            tags, scales, signs = (arrays.pop(name) for name in ("tags", "scales", "signs"))
+        except (KeyError, BadZipFile) as error:
+            raise ValueError(f"{path} is not what was saved: {error}") from error
+        self._make_room(len(tags))
+        with self._lock:
+            self._tags[: len(tags)] = tags
+            self._scales[: len(tags)] = scales
+            self._signs[:, : len(tags)] = signs
+            self._end, self.count = len(tags), int(np.count_nonzero(tags))
+        return arrays
 
     def damaged(self, slots: Numbers, sums: Numbers) -> list[int]:
         """The slots of damaged rows, whose bytes differ from what was written, in ascending order."""
@@ -170,18 +215,22 @@ class Matrix:
         """
         with self._lock:
             rows, scales, taken, end, count = self._rows, self._scales, self._tags, self._end, self.count
+            signs = self._signs
             self._searches += 1
         try:
             if limit < 1 or not count:
                 return []
             chosen = None if tags is None else _having(taken[:end], tags)
+            if (among := count if chosen is None else len(chosen)) > self.many:
+                chosen = _likeliest(signs[:, :end], query, chosen, max(among // LIKELIEST, limit * _CHOSEN))
+                chosen = chosen[taken[chosen] != 0]
             cosines, error = self._near(rows[:end], query, chosen)
             cosines *= scales[:end] if chosen is None else scales[chosen]
             if chosen is None and count < end:
                 cosines[taken[:end] == 0] = -2.0  # free
             wanted = limit
             while True:
-                best = _best(cosines, wanted, 2 * error + _SAME)
+                best = best_of(cosines, wanted, 2 * error + _SAME)
                 slots = best if chosen is None else chosen[best]
                 if error:
                     slots = slots[cosines[best] > -2.0 + error]
@@ -236,7 +285,9 @@ class Matrix:
     def _take(self, slots: NDArray[np.int64], tags: NDArray[np.int32], rows: Small) -> None:
         # The scale that restores unit length, exactly: rounding to int8 has changed it a little.
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float32))
+        signs = _signs(rows)
         with self._lock:
+            self._signs[:, slots] = signs
             self._scales[slots] = 1.0 / np.maximum(lengths, 1.0)
             self._tags[slots] = tags
             self._end = max(self._end, int(slots.max(initial=-1)) + 1)
@@ -255,6 +306,7 @@ class Matrix:
             self._rows = rows
             self._tags = np.concatenate([self._tags, np.zeros(more, np.int32)])
             self._scales = np.concatenate([self._scales, np.zeros(more, np.float32)])
+            self._signs = np.concatenate([self._signs, np.zeros((len(self._signs), more), np.uint64)], axis=1)
 
     def _on_disk(self, slots: Numbers) -> Iterator[tuple[int, int, Small]]:
         """Portions of the list of slots (from, to) with their rows in the file; none for slots beyond its end."""
@@ -283,6 +335,33 @@ def _products(rows: Small, query: Floats, chosen: NDArray[np.intp] | None) -> Fl
     return products
 
 
+def _signs(rows: Small) -> NDArray[np.uint64]:
+    """One bit for each component that is positive, 64 of them in a number; a column for each row."""
+    count, dimensions = rows.shape
+    words = -(-dimensions // 64)
+    packed = np.zeros((count, words * 8), np.uint8)
+    for low in range(0, count, _BLOCK):
+        packed[low : low + _BLOCK, : -(-dimensions // 8)] = np.packbits(rows[low : low + _BLOCK] > 0, axis=1)
+    return packed.view(np.uint64).T
+
+
+def _likeliest(
+    signs: NDArray[np.uint64], query: Floats, chosen: NDArray[np.intp] | None, wanted: int
+) -> NDArray[np.intp]:
+    """The slots, of all or of the chosen, with the most signs of the query: ``wanted`` and all equal to the last."""
+    asked = _signs(quantised(query)[None, :])[:, 0]
+    count = signs.shape[1] if chosen is None else len(chosen)
+    unlike = np.zeros(count, np.uint16)
+    for low in range(0, count, _SIGNS):
+        block = unlike[low : low + _SIGNS]
+        part = slice(low, low + _SIGNS) if chosen is None else chosen[low : low + _SIGNS]
+        for word, sign in zip(signs, asked, strict=True):
+            block += np.bitwise_count(word[part] ^ sign)
+    within = int(np.searchsorted(np.cumsum(np.bincount(unlike)), wanted))
+    best = np.flatnonzero(unlike <= within)
+    return best if chosen is None else chosen[best]
+
+
 def _by_name(
     slots: NDArray[np.intp], cosines: Floats, wanted: int, name: Callable[[Sequence[int]], Sequence[tuple[int, str]]]
 ) -> tuple[dict[str, float], int]:
@@ -308,7 +387,7 @@ def _having(taken: NDArray[np.int32], tags: Sequence[int]) -> NDArray[np.intp]:
     return np.flatnonzero(wanted[taken])
 
 
-def _best(cosines: Floats, limit: int, margin: float) -> NDArray[np.intp]:
+def best_of(cosines: Floats, limit: int, margin: float = 0.0) -> NDArray[np.intp]:
     """The indices of the best ``limit``, and of all within ``margin`` below the last of them."""
     return np.flatnonzero(cosines >= _edge(cosines, limit) - margin)
 

@@ -2,7 +2,8 @@
 
 The vectors are in a `Matrix` file next to it. A short text has one row there, a long one a row for each of its
 passages; ``part`` counts them from 0. Either all parts of an entry have their vector, or none has. The record has each
-row's checksum, so that an entry with a damaged row is embedded again.
+row's checksum, so that an entry with a damaged row is embedded again. A large record that was closed in order and not
+touched since is opened without reading all of it (`fusion.store.seal`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from errno import EDQUOT, ENOSPC
 from heapq import heapify, heappop, heappush
@@ -21,12 +22,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adapters.index.matrix import Matrix, mean_direction, quantised
+from adapters.index.matrix import MANY, Matrix, mean_direction, quantised
 from adapters.index.migrate import ADOPT, rows_file
 from adapters.index.migrate import SCHEMA as MOVING
 from fusion.contract import Scope
 from fusion.errors import StoreDamaged, StoreFull
-from fusion.store.sqlite import VALUES, WAL_BYTES, listed, transaction
+from fusion.store.database import VALUES, listed
+from fusion.store.seal import Seal
+from fusion.store.sqlite import WAL_BYTES, transaction
 
 if TYPE_CHECKING:
     from adapters.index.matrix import Floats, Numbers
@@ -77,7 +80,7 @@ class Record:
 
 
 class Vectors:
-    """The record and its vectors. Opening it checks the whole file; raises ``StoreDamaged``. Thread-safe.
+    """The record and its vectors. Thread-safe. Opening it checks the file unless it is sealed; raises ``StoreDamaged``.
 
     ``identity`` is the model of the vectors; with ``None``, vectors on disk stay as they are. If the file has another
     identity, its vectors are replaced by those that were built for this one, if any. ``analysis`` names how texts
@@ -101,9 +104,19 @@ class Vectors:
         self._tags: dict[Scope, int] = {}
         self._admitted: dict[Scope, tuple[int, list[int]]] = {}
         self._matrix: Matrix | None = None
+        self._free: list[int] = []
+        self._end = 0
+        self.size = -1
         self._path = path
+        self._seal = Seal(path.with_name("vectors.seal"))
+        self._saved = path.with_name("vectors.saved.npz")
+        self._is_open = False
+        self._sealed = False
+        """whether the files are as they were closed"""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.touch(mode=0o600)
+        self._sealed = self._seal.take(self._files())
+        if not path.exists():
+            path.touch(mode=0o600)
         with _named_errors():
             # The second connection reads names during a write.
             self._database, self._names = (
@@ -114,13 +127,15 @@ class Vectors:
             except BaseException:
                 self.close()
                 raise
+            self._is_open = True
 
     def _load(self, analysis: str, identity: str | None, dimensions: int, scopes: Sequence[tuple[int, Scope]]) -> None:
         run = self._database.execute
         for pragma in ("page_size = 16384", "journal_mode = wal", "synchronous = normal", "secure_delete = on"):
             run(f"pragma {pragma}")
         run(f"pragma journal_size_limit = {WAL_BYTES}")
-        self._check()
+        if not self._sealed:
+            self._check()
         (version,) = run("pragma user_version").fetchone()
         if version != _VERSION and run("select count(*) from sqlite_schema").fetchone() != (0,):
             raise StoreDamaged(f"its layout is {version}, ours {_VERSION}")
@@ -134,9 +149,11 @@ class Vectors:
             if self._meta("embedder") not in {None, identity}:
                 self._adopt(identity)
             self._set_meta("embedder", identity)
-            self._matrix = self._read_rows(identity, dimensions)
-        self.size: int = run("select count(*) from entry where part = 0").fetchone()[0]
-        self._free, self._end = self._free_slots()
+            self._matrix = self._restored(identity, dimensions) or self._read_rows(identity, dimensions)
+        if self.size < 0:
+            self.size = run("select count(*) from entry where part = 0").fetchone()[0]
+            self._free, self._end = self._free_slots()
+        self._saved.unlink(missing_ok=True)
 
     def switch_to(self, identity: str, dimensions: int) -> None:
         """Switch to the vectors that `Moving` has built, in one step, also on disk.
@@ -163,9 +180,29 @@ class Vectors:
             self._set_meta("rows", rows_file(identity))
             self._set_meta("embedder", identity)
 
+    def _files(self) -> list[Path]:
+        return [self._path, self._saved, *sorted(self._path.parent.glob("vectors*.i8"))]
+
+    def _restored(self, identity: str, dimensions: int) -> Matrix | None:
+        """The rows as they were closed, without reading them; None if they are not as they were."""
+        if not self._sealed or self._meta("saved") != f"{identity} {self._meta('stamp')}":
+            return None
+        matrix = Matrix(self._rows_path, dimensions, identity)
+        try:
+            more = matrix.restore(self._saved)
+            self.size, self._end, self._free = int(more["size"][0]), int(more["end"][0]), more["free"].tolist()
+        except (OSError, ValueError, LookupError):
+            matrix.close()
+            return None
+        return matrix
+
+    @property
+    def _rows_path(self) -> Path:
+        return self._path.with_name(self._meta("rows") or "vectors.i8")
+
     def _read_rows(self, identity: str, dimensions: int) -> Matrix:
         """The rows on disk whose checksum is on record; deletes files of other models."""
-        file = self._path.with_name(self._meta("rows") or "vectors.i8")
+        file = self._rows_path
         wanted = {file.name, rows_file(self._meta("moving") or identity)}
         for other in self._path.parent.glob("vectors*.i8"):
             if other.name not in wanted:
@@ -428,11 +465,25 @@ class Vectors:
 
     def close(self) -> None:
         with self._lock:
+            is_open, self._is_open = self._is_open, False
+            matrix = self._matrix
+            if is_open and matrix is not None and matrix.count >= MANY:
+                with suppress(sqlite3.Error, OSError):
+                    self._save(matrix)
             self._database.close()
             with self._naming:
                 self._names.close()
-            if self._matrix is not None:
-                self._matrix.close()
+            if matrix is not None:
+                matrix.close()
+            if is_open:
+                self._seal.put(self._files())
+
+    def _save(self, matrix: Matrix) -> None:
+        """Save what the next opening would else read from all rows."""
+        numbers = {"size": [self.size], "end": [self._end], "free": self._free}
+        matrix.save(self._saved, {name: np.array(some, np.int64) for name, some in numbers.items()})
+        with transaction(self._database):
+            self._set_meta("saved", f"{matrix.identity} {self._meta('stamp')}")
 
     def _bare(self, slots: Sequence[int], matrix: Matrix) -> None:
         """Drop the vectors of the entries in these slots, those of all their parts."""

@@ -101,10 +101,10 @@ class Markdown:
         for root in found[1:]:
             if root.folder.is_relative_to(os.path.realpath(opening.folder)):
                 raise SettingsError(f"[backends.markdown] paths lie in our own folder: {root.folder}")
-        await asyncio.to_thread(Notes(found[0].folder).prepare)
         table = await ItemTable.open(opening.folder / "index", reading(found, options))
         sync = Sync(found, options, opening.folder, table, timing or Timing())
         try:
+            await asyncio.to_thread(Notes(found[0].folder).prepare, table.signatures(found[0].name))
             store = cls(opening, options, found, sync)
             if not table.stamp:  # nothing to be in step with: better the index takes all at once
                 await sync.follow()
@@ -498,21 +498,25 @@ class Markdown:
         return added
 
     async def _forget(self, items: Sequence[tuple[str, Sequence[str]]]) -> list[Forgotten]:
-        """Remove entries from their files; each file is written once, and scanned before and after."""
+        """Remove entries from their files; each of these is written once, and scanned before and after.
+
+        All files are scanned for an entry that no file has, and for one that is gone from its file: it may have moved.
+        """
         own = self._roots[0]
         users = {root.name for root in self._roots[1:]}
         async with self._sync.writing:
-            await self._sync.sync([own])
-            entries = {event_id: await self._sync.table.of_event(event_id) for event_id, _ in items}
-            files: dict[str, set[str]] = {}
-            for event_id, found in entries.items():
-                for item in found:
-                    name = item.hit.native_id.rpartition("#")[0].removeprefix(f"{own.name}/")
-                    files.setdefault(name, set()).add(event_id)
+            ids = [event_id for event_id, _ in items]
+            entries, files = await self._entries_of(ids)
+            if all(entries.values()):
+                await self._sync.sync_known(own, files)
+                entries, files = await self._entries_of(ids)
+            if not all(entries.values()):
+                await self._sync.sync([own])
+                entries, files = await self._entries_of(ids)
             for name, event_ids in files.items():
                 await asyncio.to_thread(self._notes.remove, name, event_ids)
             if files:
-                await self._sync.sync([own])
+                await self._sync.sync_paths(own, files)
                 await self._sync.table.checkpoint()
                 if self._index.embedder is not None:
                     gone = (
@@ -534,6 +538,17 @@ class Markdown:
                 else:
                     outcomes.append("absent")
             return outcomes
+
+    async def _entries_of(self, event_ids: Sequence[str]) -> tuple[dict[str, list[Item]], dict[str, set[str]]]:
+        """The entries of events, and the events by file of our own."""
+        own = self._roots[0]
+        entries = {event_id: await self._sync.table.of_event(event_id) for event_id in event_ids}
+        files: dict[str, set[str]] = {}
+        for event_id, found in entries.items():
+            for item in found:
+                name = item.hit.native_id.rpartition("#")[0].removeprefix(f"{own.name}/")
+                files.setdefault(name, set()).add(event_id)
+        return entries, files
 
     # Tasks
 

@@ -24,7 +24,8 @@ from fusion.errors import StoreDamaged
 from fusion.lib.moment import calendar_day
 from fusion.lib.passages import passage_texts
 from fusion.lib.words import content_hash
-from fusion.store.sqlite import VALUES, Connection, Database, Row, listed
+from fusion.store.database import VALUES, listed
+from fusion.store.sqlite import Connection, Database, Row
 
 _SCHEMA = """
 create table meta (name text primary key, value text not null) without rowid;
@@ -177,18 +178,18 @@ class ItemTable:
         replaced = [document.name for document in put if document.name in self.documents]
 
         def write(db: Connection) -> int:
+            removed = 0
             for name in (*gone, *replaced):
                 among = "document = (select id from document where name = ?)"
                 db.execute(f"delete from label where native in (select native from item where {among})", (name,))
-                db.execute(f"delete from item where {among}", (name,))
+                removed += db.execute(f"delete from item where {among}", (name,)).rowcount
             db.executemany("delete from document where name = ?", [(name,) for name in gone])
-            for document in put:
-                _write(db, document)
+            added = sum(_write(db, document) for document in put)
             if stamp is not None:
                 _set_meta(db, "stamp", stamp)
-            return _count(db)
+            return added - removed
 
-        self._size = await self._database.write(write)
+        self._size += await self._database.write(write)
         if stamp is not None:
             self.stamp = stamp
         if gone or replaced:
@@ -203,13 +204,14 @@ class ItemTable:
         """Append items to documents without reading their other items."""
 
         def write(db: Connection) -> int:
+            added = 0
             for name, items, signature in grown:
                 known = self.documents.get(name)
-                _write(db, Document(name, items, signature, None, known.remarks if known else ()))
+                added += _write(db, Document(name, items, signature, None, known.remarks if known else ()))
             _set_meta(db, "stamp", stamp)
-            return _count(db)
+            return added
 
-        self._size = await self._database.write(write)
+        self._size += await self._database.write(write)
         self.stamp = stamp
         for name, _, signature in grown:
             known = self.documents.setdefault(name, Known(None, None))
@@ -229,6 +231,15 @@ class ItemTable:
         self.stamp = stamp
         for name, signature in signatures.items():
             self.documents[name].signature = signature
+
+    def signatures(self, root: str) -> dict[str, Signature | None]:
+        """By path in a root, the state in which each document was last read or written."""
+        within = f"{root}/"
+        return {
+            name.removeprefix(within): known.signature
+            for name, known in self.documents.items()
+            if name.startswith(within)
+        }
 
     def held(self, keys: Iterable[str]) -> Held:
         """The items of index keys, from one snapshot. Blocks: call it in a thread."""
@@ -376,8 +387,8 @@ def native_of(key: str) -> str:
     return key.rpartition("@")[0]
 
 
-def _write(db: Connection, document: Document) -> None:
-    """Write a document's row and its items, in addition to existing items."""
+def _write(db: Connection, document: Document) -> int:
+    """Write a document's row and its items, in addition to existing items; returns how many are new."""
     signature = document.signature or (None, None, None, None)
     (number,) = db.execute(
         "insert into document (name, mtime, ctime, size, inode, digest, remarks) values (?, ?, ?, ?, ?, ?, ?) "
@@ -385,6 +396,9 @@ def _write(db: Connection, document: Document) -> None:
         "inode = excluded.inode, digest = excluded.digest, remarks = excluded.remarks returning id",
         (document.name, *signature, document.digest, orjson.dumps(document.remarks).decode()),
     ).fetchone()
+    natives = {item.hit.native_id for item in document.items}
+    there = f"select count(*) from item where native in {VALUES}"
+    held = int(db.execute(there, listed(natives)).fetchone()[0])
     db.executemany(
         "insert or replace into item (native, document, event, start, end, day, body) values (?, ?, ?, ?, ?, ?, ?)",
         [
@@ -402,6 +416,7 @@ def _write(db: Connection, document: Document) -> None:
     )
     labels = [label for item in document.items for label in _labels(item.hit)]
     db.executemany("insert or ignore into label (name, value, native) values (?, ?, ?)", labels)
+    return len(natives) - held
 
 
 def _literal(text: str) -> str:

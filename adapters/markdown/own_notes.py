@@ -26,12 +26,13 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from adapters.markdown.files import Signature, signature
 from adapters.markdown.log import append_lines, named, write_all
 from fusion.contract import KINDS, Event, Moment, Place, Precision, Scope
-from fusion.lib.walk import open_parent
+from fusion.lib.walk import Unlisted, open_parent, walk
 
 SESSIONS = "sessions"
 
@@ -238,18 +239,20 @@ class Notes:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def prepare(self) -> None:
-        """Create the folder if needed, and remove partial writes of a crash."""
+    def prepare(self, whole: Mapping[str, Signature | None] = MappingProxyType({})) -> None:
+        """Create the folder if needed, and remove partial writes of a crash.
+
+        Files that are as they were when they were ``whole``, by path, are not read.
+        """
         with self._locked():
-            for path in self.folder.rglob(f".*{_NEW}"):
-                path.unlink()
-            for path in sorted(self.folder.rglob("*.md")):
-                if path.is_symlink() or not path.is_file():
+            for entry in walk(self.folder, _all_of_it):
+                if isinstance(entry, Unlisted):
                     continue
-                if (torn := _torn_at(path.read_bytes())) is not None:
-                    with path.open("r+b") as file:
-                        file.truncate(torn)
-                        os.fsync(file.fileno())
+                name = entry.path.rpartition("/")[2]
+                if name.startswith(".") and name.endswith(_NEW):
+                    (self.folder / entry.path).unlink()
+                elif _is_note(entry.listed) and whole.get(entry.path) != _state(entry.listed):
+                    _cut_torn(self.folder / entry.path)
 
     def append(self, path: str, entries: str) -> Appended:
         """Append entries to a file: all of them, or none and an error."""
@@ -312,13 +315,38 @@ class Notes:
             os.close(fd)
 
 
+def _all_of_it(path: str, is_folder: bool) -> bool:
+    """Ignores nothing."""
+    return False
+
+
+def _is_note(listed: os.DirEntry[str]) -> bool:
+    return listed.name.endswith(".md") and listed.is_file(follow_symlinks=False)
+
+
+def _state(listed: os.DirEntry[str]) -> Signature:
+    return signature(listed.stat(follow_symlinks=False))
+
+
+def _cut_torn(path: Path) -> None:
+    """Cut off a half-written last entry."""
+    if (torn := _torn_at(path.read_bytes())) is not None:
+        with path.open("r+b") as file:
+            file.truncate(torn)
+            os.fsync(file.fileno())
+
+
 def _torn_at(data: bytes) -> int | None:
     """The byte at which a half-written last entry begins."""
-    text = data.decode("utf-8", "surrogateescape")
+    # Only the last entry can be torn. Its beginning is the last marker, or a part of one in the last line.
+    begin = data.rfind(b"\n" + _BEGIN.encode()) + 1
+    if not begin and not data.startswith(_BEGIN.encode()):
+        begin = data.rfind(b"\n") + 1
+    text = data[begin:].decode("utf-8", "surrogateescape")
     torn = parse(text).torn
     if torn is None:
         return None
-    return len("\n".join([*text.split("\n")[: torn - 1], ""]).encode("utf-8", "surrogateescape"))
+    return begin + len("\n".join([*text.split("\n")[: torn - 1], ""]).encode("utf-8", "surrogateescape"))
 
 
 def _replace(folder: int, name: str, data: bytes) -> None:

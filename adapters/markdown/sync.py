@@ -159,6 +159,18 @@ class Sync:
                 ours = [name for name in self.table.documents if name.startswith(f"{root.name}/")]
                 await self._take_in(root, seen, [name for name in ours if name not in present])
 
+    async def sync_paths(self, root: Root, paths: Iterable[str]) -> None:
+        """As ``sync``, but of these files and of those that were reported since the last scan."""
+        self._changed_paths.setdefault(root.name, set()).update(paths)
+        await self._sync_reported(root)
+
+    async def sync_known(self, root: Root, paths: Iterable[str]) -> None:
+        """As ``sync_paths`` where the system reports what else changes; elsewhere as ``sync``."""
+        if root.name in self._watched and root.name not in self._dirty:
+            await self.sync_paths(root, paths)
+        else:
+            await self.sync([root])
+
     async def _sync_reported(self, root: Root) -> None:
         """As ``sync``, but read only the files of a root that were reported since the last scan, if that suffices."""
         reported = self._changed_paths.pop(root.name)

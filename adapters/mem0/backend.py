@@ -15,7 +15,7 @@ from adapters.mem0.embedded import EmbeddedMem0
 from adapters.mem0.options import Options
 from adapters.mem0.replies import Change
 from adapters.mem0.shared_qdrant import Plain
-from adapters.options import FULL_FEATURES, read, verified
+from adapters.options import EMBEDDED_FEATURES, FULL_FEATURES, read, verified
 from adapters.qdrant.collection import note
 from fusion.contract import Description, Embedder, Event, Extracted, Forgotten, Hit, Opening, Query, Scope
 from fusion.errors import BackendError, PackageMissing, SettingsError
@@ -38,7 +38,7 @@ class Mem0:
         self, shelf: EmbeddedMem0 | Plain, worker: ThreadPoolExecutor, embedder: Embedder | None, options: Options
     ) -> None:
         shared = replace(FULL_FEATURES, tenants=False, tenant=options.tenant, no_user=False)
-        self.features = shared if options.url else FULL_FEATURES
+        self.features = shared if options.url else EMBEDDED_FEATURES
         self._options = options
         self._shelf = shelf
         self._worker = worker
@@ -145,6 +145,15 @@ class Mem0:
         elif pending and fault:
             notes.append(f"{pending} memories wait for their vectors and are found by their words only: {fault}")
         return Description(items, items - pending, pending, tuple(notes), bool(fault))
+
+    async def check(self) -> str | None:
+        """Read every memory of a local folder. Raises StoreDamaged with the fix."""
+        if isinstance(self._shelf, EmbeddedMem0):
+            await asyncio.to_thread(self._shelf.require_sound)
+            after: int | None = 0
+            while after is not None:
+                after = await self._run(self._shelf.check_some, after)
+        return None
 
     async def settle(self) -> None:
         """Raises the error that prevents computing the vectors."""

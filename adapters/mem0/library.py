@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -93,13 +93,13 @@ class Frugal:
 class Bare:
     """Qdrant's local client without payloads, for a caller that caches them: copying 100 took a third of a search.
 
-    mem0 needs two things of them: that a memory has a text, and its expiry day (``ends``, by id), because it skips
+    mem0 needs two things of them: that a memory has a text, and its expiry day (``end_of`` an id), because it skips
     expired memories. The query's vector is an array, because a list is copied float by float.
     """
 
-    def __init__(self, client: Any, ends: Mapping[str, str]) -> None:
+    def __init__(self, client: Any, end_of: Callable[[str], str | None]) -> None:
         self._client = client
-        self._ends = ends
+        self._end_of = end_of
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
@@ -111,7 +111,7 @@ class Bare:
         nearest = NearestQuery.model_construct(nearest=np.array(query))  # what it makes of a list
         found = self._client.query_points(query=nearest, **asked, with_payload=False)
         for point in found.points:
-            point.payload = {"data": point.id, "expiration_date": self._ends.get(str(point.id))}
+            point.payload = {"data": point.id, "expiration_date": self._end_of(str(point.id))}
         return found
 
 

@@ -31,7 +31,8 @@ from adapters.graph.traversal import (
     rarity,
 )
 from adapters.triples.options import Options
-from fusion.store.sqlite import VALUES, Connection, tuples
+from fusion.store.database import VALUES
+from fusion.store.sqlite import Connection, tuples
 
 ENTITY_SHARE = 0.5
 """share of the start probability on the query's entities; the rest is on the most similar passages"""

@@ -14,11 +14,11 @@ from typing import ClassVar, NamedTuple, Self
 
 from adapters.graph.names import key
 from adapters.graph.relations import ALSO_CALLED, asked_relations, relation, types
-from adapters.graph.store import SCHEMA, GraphStore, held_in, neighbours
+from adapters.graph.store import COUNTED, IN_STEP, SCHEMA, GraphStore, held_in, neighbours
 from adapters.graph.traversal import Condition, merge, paths, rarity, visible_memories, visible_rows
 from adapters.index import Index
 from adapters.index.merge import Scored, fused_keys
-from adapters.options import FULL_FEATURES, read, verified
+from adapters.options import EMBEDDED_FEATURES, read, verified
 from adapters.triples.names import ENTITY_LOOSE, resolve, respelt
 from adapters.triples.options import Options
 from adapters.triples.pagerank import spread
@@ -28,8 +28,9 @@ from fusion.lib.rank_fusion import reciprocal
 from fusion.lib.text_cache import text_cache
 from fusion.lib.titles import BEGINNING
 from fusion.lib.words import stems
+from fusion.store.database import VALUES
 from fusion.store.rows import EVENT_NAMES, Kept, hit_in, hit_of, kept_in, visible
-from fusion.store.sqlite import VALUES, Connection, Database, tuples
+from fusion.store.sqlite import Connection, Database, tuples
 
 ANSWERS = 0.5
 """An edge matches well when at least this share of its terms is in the query. The rest is what was asked for: of
@@ -76,8 +77,8 @@ TITLED_AT_ONCE = 5_000
 class Triples(GraphStore):
     """Facts have native ids ``fact:…`` and no event id; passages are events."""
 
-    features = FULL_FEATURES
-    schema = (SCHEMA, _STEP_2, _STEP_3, _STEP_4)
+    features = EMBEDDED_FEATURES
+    schema = (SCHEMA, _STEP_2, _STEP_3, _STEP_4, IN_STEP, COUNTED)
     facts_are_searched: ClassVar[bool] = True
 
     def __init__(self, database: Database, index: Index, options: Options) -> None:
@@ -129,7 +130,8 @@ class Triples(GraphStore):
             return self._keys(db, ids)
 
         if batch:
-            await self._publish(await self._database.write(insert))
+            with self._changing():
+                await self._publish(await self._database.write(insert))
         return [(event_id,) for event_id in ids]
 
     async def forget(self, event_id: str, native_ids: Sequence[str]) -> Forgotten:
@@ -292,8 +294,8 @@ def _find_titles(db: Connection) -> int:
     """Mark the titles of some memories that an older version stored. Returns how many."""
     rows = tuples(
         db,
-        f"select m.id, substr(m.text, 1, {BEGINNING}), m.document from memory m join untitled u on u.memory = m.id "
-        f"limit {TITLED_AT_ONCE}",
+        f"select m.id, substr(m.text, 1, {BEGINNING}), m.document "
+        f"from untitled u cross join memory m on m.id = u.memory limit {TITLED_AT_ONCE}",
     ).fetchall()
     _mark(db, {memory: about(beginning, document) for memory, beginning, document in rows})
     db.executemany("delete from untitled where memory = ?", [row[:1] for row in rows])

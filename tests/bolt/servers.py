@@ -97,8 +97,18 @@ class Process:
         if not line:
             self.kill()
             raise RuntimeError(f"{command[0]} did not start:\n{log.read_text('utf-8', 'replace')[-3000:]}")
-        said = json.loads(line)
-        self.url: str = said.get("bolt", said.get("url")).rstrip("/")
+        self.ready: Mapping[str, str] = json.loads(line)
+        """what it said when it was up"""
+        self.url: str = self.ready.get("bolt", self.ready.get("url", "")).rstrip("/")
+
+    def command(self, command: str) -> None:
+        """Send a line to its standard input, and wait for the line that says that it is done."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{command}\n".encode())
+        self._process.stdin.flush()
+        if not self._process.stdout.readline():
+            raise RuntimeError(f"{command}: the server's process has ended")
 
     def kill(self) -> None:
         self._process.kill()

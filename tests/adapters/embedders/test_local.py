@@ -38,6 +38,8 @@ class CountingEncoder:
         self.release = threading.Event()
         self.failing = False
 
+    def close(self) -> None: ...
+
     def encode(self, texts: Sequence[str], *, question: bool = False) -> list[Encoded]:
         if self.failing:
             raise RuntimeError("the model is broken")

@@ -773,7 +773,7 @@ def test_auto_takes_the_first_that_can_be_had(no_keys: None) -> None:
         ({"provider": "compatible"}, "needs url"),
         ({"provider": "compatible", "url": "http://127.0.0.1:1"}, "needs model"),
         ({"provider": "compatible", "url": "ftp://host", "model": "m"}, "http://"),
-        ({"provider": "cohere"}, "there are local, openai"),
+        ({"provider": "cohere"}, "there are local, embed-serve, openai"),
         ({"provider": 5}, "provider = 5 must be a text"),
         ({"provider": "openai", "dimensions": -1}, "at least 0"),
         ({"provider": "openai", "timeout_s": 0}, "at least 0.001"),

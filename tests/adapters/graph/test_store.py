@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from math import log2
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -370,3 +374,87 @@ async def test_a_failed_index_is_made_up_for(tmp_path: Path) -> None:
         assert index.keys == {event_id(2)}
     finally:
         await store.close()
+
+
+# What an opening reads
+
+
+class Compared(Triples):
+    """Counts how often all entries are read."""
+
+    times: ClassVar[int] = 0
+
+    @classmethod
+    def _all_entries(cls, db: Connection) -> list[Entry]:
+        Compared.times += 1
+        return super()._all_entries(db)
+
+
+async def reopened(folder: Path) -> tuple[bool, list[str]]:
+    """Whether an opening of the store compares all texts, and the memories that it then finds about Lisbon."""
+    before = Compared.times
+    store = await Compared.open(Opening("triples", folder, {}, None))
+    try:
+        hits = await store.search(make_query("Lisbon"))
+        return Compared.times > before, sorted(hit.event_id for hit in hits if hit.event_id)
+    finally:
+        await store.close()
+
+
+@pytest.fixture
+async def lisbon(tmp_path: Path) -> AsyncIterator[Triples]:
+    """A store that was opened twice and has memory 1 about Lisbon, and changes since."""
+    store = await Compared.open(Opening("triples", tmp_path / "store", {}, None))
+    await store.remember([make_extracted(make_event(1, "Ada moved to Lisbon"))])
+    await store.close()
+    store = await Compared.open(Opening("triples", tmp_path / "store", {}, None))
+    yield store
+    await store.close()
+
+
+@pytest.mark.feature("cortex and triples read no text at a start: their index says that it is as it was")
+async def test_an_opening_reads_no_text_after_a_close(lisbon: Triples, tmp_path: Path) -> None:
+    """After additions and deletions, too; the second opening compares no more than the first."""
+    await lisbon.remember([make_extracted(make_event(2, "Ben visits Lisbon")), make_extracted(make_event(3, "Lisbon"))])
+    assert await lisbon.forget(event_id(3), []) == "deleted"
+    await lisbon.close()
+    for _ in range(2):
+        assert await reopened(tmp_path / "store") == (False, [event_id(1), event_id(2)])
+
+
+@pytest.mark.feature(
+    "… after a kill or any change without the index all texts are compared", of="cortex and triples read"
+)
+async def test_an_opening_compares_after_a_kill(lisbon: Triples, tmp_path: Path) -> None:
+    """A change drops what says that the index is as it was, in the same transaction, also one of another program."""
+    await lisbon.remember([make_extracted(make_event(2, "Ben visits Lisbon"))])
+    shutil.copytree(tmp_path / "store", killed := tmp_path / "killed")
+    assert await reopened(killed) == (True, [event_id(1), event_id(2)])
+    await lisbon.close()
+    with closing(sqlite3.connect(tmp_path / "store" / "graph.sqlite")) as db, db:
+        db.execute("update memory set text = 'Ben visits Porto' where event_id = ?", (event_id(2),))
+    assert await reopened(tmp_path / "store") == (True, [event_id(1)])
+    assert await reopened(tmp_path / "store") == (False, [event_id(1)])
+
+
+async def test_an_opening_compares_after_a_change_that_was_not_finished(tmp_path: Path) -> None:
+    """SQLite has the memory, the index has not: closing does not say that they are in step."""
+    store = await Compared.open(Opening("triples", tmp_path / "store", {}, None))
+    index, store._index = store._index, Unwilling()  # type: ignore[assignment]
+    with pytest.raises(StoreFull):
+        await store.remember([make_extracted(make_event(1, "Ada moved to Lisbon"))])
+    store._index = index
+    await store.close()
+    assert await reopened(tmp_path / "store") == (True, [event_id(1)])
+
+
+async def test_an_opening_compares_with_another_index(lisbon: Triples, tmp_path: Path) -> None:
+    """An index that was deleted, or is that of an earlier copy, is filled again."""
+    shutil.copytree(tmp_path / "store" / "index", tmp_path / "earlier")
+    await lisbon.remember([make_extracted(make_event(2, "Ben visits Lisbon"))])
+    await lisbon.close()
+    shutil.rmtree(tmp_path / "store" / "index")
+    shutil.copytree(tmp_path / "earlier", tmp_path / "store" / "index")
+    assert await reopened(tmp_path / "store") == (True, [event_id(1), event_id(2)])
+    shutil.rmtree(tmp_path / "store" / "index")
+    assert await reopened(tmp_path / "store") == (True, [event_id(1), event_id(2)])

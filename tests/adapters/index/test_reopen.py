@@ -14,13 +14,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters.index import Entry, Index
+from adapters.index import Entry, Index, vectors
 from adapters.index.lexical import Lexical
 from adapters.index.matrix import checksums
 from adapters.index.vectors import Record, Vectors
 from fusion.errors import StoreDamaged
+from fusion.store.seal import Seal
 from tests.adapters.index.helpers import ANN, BOB, CATS, LONG, both_ways, entry_of, found_everywhere, keys, opened
 from tests.fakes import FakeEmbedder
+
+
+@pytest.fixture(autouse=True, params=["checked at an opening", "sealed at a close"])
+def _sealing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything here holds for large files, too, which are not read as a whole where nobody has touched them."""
+    if "sealed" in request.param:
+        monkeypatch.setattr(Seal, "least_bytes", 0)
+        monkeypatch.setattr(vectors, "MANY", 0)
 
 
 def _files(folder: Path, pattern: str) -> list[Path]:
@@ -382,3 +391,29 @@ async def test_another_way_to_cut_words_writes_the_index_again(tmp_path: Path) -
     async with opened(tmp_path, None) as index:
         assert keys(await index.lexical("sofa", ANN, 10)) == ["cat"]
         assert keys(await index.lexical("program", ANN, 10)) == []
+
+
+@pytest.mark.feature("… and reads no vector", of="a large store that was closed in order")
+async def test_a_sealed_index_reads_no_rows_at_an_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wrong checksums, written before the seal, are found by the check alone. The answers, what is added, dropped and
+    waits, and the slots that are taken next are those of an index that reads its rows."""
+    monkeypatch.setattr(Seal, "least_bytes", 0)
+    monkeypatch.setattr(vectors, "MANY", 0)
+    async with opened(tmp_path, FakeEmbedder()) as index:
+        await index.settle()
+        await index.drop(["dog"])
+        expected = await found_everywhere(index)
+    files = [tmp_path / "vectors.sqlite", tmp_path / "vectors.saved.npz", *tmp_path.glob("*.i8")]
+    with closing(sqlite3.connect(files[0])) as db, db:
+        db.execute("update entry set sum = sum + 1")
+    Seal(tmp_path / "vectors.seal").put(files)
+    truth = [entry for entry in CATS if entry.key != "dog"]
+    async with opened(tmp_path, FakeEmbedder(), truth) as index:
+        assert (index.size, index.vectors, index.pending) == (3, 3, 0)
+        assert await found_everywhere(index) == expected
+        assert "3 vectors" in (await index.damage() or "")
+        await index.put([CATS[1]])
+        await index.settle()
+        assert (index.size, index.vectors) == (4, 4)
+    async with opened(tmp_path, FakeEmbedder()) as index:
+        assert keys(await index.search("blue dog", ANN, 1)) == ["dog"]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapters.markdown.files import signature
 from adapters.markdown.own_notes import Notes, file_of, parse, write
 from fusion.contract import KINDS, Event, Moment, Origin, Place, Precision, Scope, Trust
 
@@ -196,6 +197,34 @@ def test_prepare_cuts_off_what_was_not_finished(tmp_path: Path) -> None:
     notes.prepare()
     assert (tmp_path / "day.md").read_bytes() == data
     assert not (tmp_path / ".x.new").exists()
+
+
+@pytest.mark.parametrize("end", range(1, 200, 3))
+def test_what_is_torn_is_found_from_the_end(tmp_path: Path, end: int) -> None:
+    """Wherever the write of a last entry was cut, what a person wrote before it and all whole entries stay."""
+    whole = (write(note("one")) + "by hand\n" + write(note("two", "e2"))).encode()
+    cut = write(note("torn\n\n\\<!-- memory", "e3")).encode()[:end]
+    (tmp_path / "day.md").write_bytes(whole + cut)
+    Notes(tmp_path).prepare()
+    kept = (tmp_path / "day.md").read_bytes()
+    assert kept.startswith(whole)
+    assert parse(kept.decode()).torn is None
+    assert [one.event.event_id for one in parse(kept.decode()).notes][:2] == ["e1", "e2"]
+
+
+@pytest.mark.feature("Markdown: at a start no file of notes is read that is as it was")
+def test_prepare_reads_no_file_that_is_as_it_was(tmp_path: Path) -> None:
+    """A file in the state that was whole is not even looked into; in any other state it is."""
+    day = tmp_path / "sessions" / "day.md"
+    day.parent.mkdir()
+    day.write_bytes(torn := write(note("torn")).encode()[:-30])
+    known = signature(day.stat())
+    Notes(tmp_path).prepare({"sessions/day.md": known})
+    assert day.read_bytes() == torn
+    for other in ({}, {"sessions/day.md": None}, {"day.md": known}, {"sessions/day.md": (*known[:3], known[3] + 1)}):
+        day.write_bytes(torn)
+        Notes(tmp_path).prepare(other)
+        assert day.read_bytes() == b""
 
 
 def test_a_link_in_the_folder_is_not_written_through(tmp_path: Path) -> None:

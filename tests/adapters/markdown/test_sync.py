@@ -601,6 +601,22 @@ async def test_reading_all_entries_ends_when_the_table_is_closed(tmp_path: Path)
         list(entries)
 
 
+@pytest.mark.feature("Markdown: after a deletion only the files that it changed are looked at, not the whole folder")
+async def test_some_files_are_followed_without_a_scan(home: Path, vault: Path) -> None:
+    """Of two changed files and a deleted one, those that are named."""
+    (vault / "two.md").write_text("A heron in the reeds.")
+    async with watching(home, vault, watch=False) as backend:
+        sync, root = backend._sync, backend._roots[1]
+        (vault / "one.md").write_text("A kestrel on the barn.")
+        (vault / "more.md").write_text("A wren in the hedge.")
+        (vault / "two.md").unlink()
+        async with sync.writing:
+            await sync.sync_paths(root, ["one.md", "two.md"])
+        assert [item.hit.text for item in await sync.table.items(root.document("one.md"))] == ["A kestrel on the barn."]
+        assert root.document("two.md") not in sync.table.documents
+        assert root.document("more.md") not in sync.table.documents
+
+
 def full(table: ItemTable, pages: int) -> None:
     """SQLite's page limit simulates a full disk."""
     writing = table._database._writing

@@ -154,8 +154,13 @@ async def test_a_pickle_in_the_new_file_is_no_vector(folder: Path, tmp_path: Pat
         shutil.copytree(folder, planted := tmp_path / f"planted-{column}-{len(value)}")
         with closing(sqlite3.connect(planted / FILE)) as db, db:
             db.execute(f"update point set {column} = ? where number = 3", (value,))
+        backend = await mem0(planted)
         with pytest.raises(StoreDamaged, match="move it away"):
-            await mem0(planted)
+            await backend.check()
+        if column != "id":
+            with pytest.raises(StoreDamaged, match="move it away"):
+                await backend.search(make_query(QUESTIONS[0], limit=20))
+        await backend.close()
     assert not (tmp_path / "marker").exists()
 
 
@@ -372,7 +377,7 @@ def test_changes_are_all_or_none_in_the_engine_and_in_the_file(folder: Path) -> 
     client.upsert("c", [shapes.PointStruct(id=n, vector=[1.0], payload={"n": n}) for n in (1, 2)])
 
     def fail() -> None:
-        with client.together():
+        with client.engine.together():
             client.delete("c", points_selector=[1])
             client.upsert("c", [shapes.PointStruct(id=3, vector=[1.0], payload={})])
             raise sqlite3.OperationalError("database or disk is full")

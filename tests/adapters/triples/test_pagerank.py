@@ -211,8 +211,12 @@ async def test_an_older_files_titles_are_found_out(tmp_path: Path) -> None:
         new = await ask(triples, "Hello Love")
     old = sqlite3.connect(folder / "graph.sqlite")
     assert old.execute("select count(*) from mention where about").fetchone() == (1,)
+    later = "select name from sqlite_schema where sql like '%from in_step%' or sql like '%update tally%'"
+    for (trigger,) in old.execute(later).fetchall():
+        old.execute(f"drop trigger {trigger}")
     old.executescript(
-        "drop index relation_memory; alter table mention drop column about; drop table untitled; "
+        "drop table tally; drop table in_step; drop index relation_memory; alter table mention drop column about; "
+        "drop table untitled; "
         "pragma user_version = 2"
     )
     old.close()
