@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -15,6 +16,9 @@ from fusion.doors.terminal import guard
 def main() -> None:
     """An agent waits for its hooks and for `fusion mcp`, so these do not wait for the other commands to be imported."""
     guard()
+    # BLAS reads it as numpy is imported, before a command runs. Its waiting threads took a quarter of a server's CPU.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.set_threshold(20_000, 50, 50)  # imports make few cycles; to look for them is a tenth of the start
     name, *arguments = sys.argv[1:] or [""]
     if name == "hook" and not {"-h", "--help"} & set(arguments):
         from fusion.doors.hooks import main as hook

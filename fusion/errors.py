@@ -92,6 +92,10 @@ class Overloaded(RetryLater):
     """Too many requests at once."""
 
 
+class TooManyRequests(Overloaded):
+    """The requests of a tenant in this minute are used up (`server.requests_per_minute`)."""
+
+
 class JobRunning(RetryLater):
     """A run of this job is under way; two runs of one job never overlap."""
 
@@ -121,6 +125,10 @@ class StoreDamaged(FusionError):
     """A file of the home is corrupt, or newer than this program."""
 
 
+class UpgradeRequired(RetryLater):
+    """A newer version has migrated the database so that this one must not use it; another gateway may answer."""
+
+
 class ReplayGap(FusionError):
     """A recording lacks an answer that a replay needs."""
 
@@ -135,6 +143,10 @@ class BackendError(FusionError):
 
 class BackendUnreachable(BackendError):
     """Connection refused or reset, no route, no such host."""
+
+
+class DatabaseUnreachable(RetryLater, BackendUnreachable):
+    """The database of the journals does not answer, or accepts no writes; nothing was acknowledged."""
 
 
 class BackendTimeout(BackendError):

@@ -35,12 +35,14 @@ STATUS: Mapping[type[errors.FusionError], int] = {
     errors.KeyInUse: 409,
     errors.NotFound: 404,
     errors.Overloaded: 503,
+    errors.TooManyRequests: 429,
     errors.JobRunning: 409,
     errors.LeaseLost: 409,
     errors.NobodyAnswered: 503,
     errors.StoreFull: 507,
     errors.StoreBusy: 503,
     errors.StoreDamaged: 500,
+    errors.UpgradeRequired: 503,
     errors.ModelMissing: 503,
     errors.BackendError: 503,
 }
@@ -121,6 +123,8 @@ def _by_status(status: int) -> type[errors.FusionError]:
         return errors.NotFound
     if status == 413:
         return errors.TooLarge
+    if status == 429:
+        return errors.TooManyRequests
     if status == 503:
         return errors.Overloaded
     return errors.BadInput if 400 <= status < 500 else errors.FusionError

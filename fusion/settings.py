@@ -38,6 +38,7 @@ from fusion.lib.did_you_mean import hint
 from fusion.lib.ignore import matcher
 from fusion.lib.observation import EpisodeType
 from fusion.settings_errors import explain
+from fusion.settings_table import with_database
 from fusion.upkeep.schedule import parse
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -100,6 +101,7 @@ class ServerSettings(_Part):
     max_import_mb: float = Field(default=4096.0, gt=0)
     max_in_flight: int = Field(default=64, gt=0)
     max_queued: int = Field(default=128, ge=0)
+    requests_per_minute: int = Field(default=0, ge=0)
     max_connections: int = Field(default=2048, gt=0)
     max_open_tenants: int = Field(default=8, ge=1)
     idle_exit_s: float = Field(default=0.0, ge=0)
@@ -210,10 +212,36 @@ class JournalSettings(_Part):
     wal_mb: float = Field(default=16.0, gt=0)
 
 
+class DatabaseSettings(_Part):
+    url: SecretStr = SecretStr("")
+    url_env: str = ""
+    connections: int = Field(default=10, ge=2)
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the journals are in a database server."""
+        return bool(self.url.get_secret_value() or self.url_env)
+
+    def resolved(self) -> str:
+        """The URL; empty if the journals are in the home. Raises SettingsError if ``url_env`` names no variable."""
+        url = self.url.get_secret_value() or (self.url_env and os.environ.get(self.url_env, ""))
+        if self.url_env and not url:
+            raise SettingsError(
+                f"[database] url_env names {self.url_env}, which the environment does not have: set it to the URL of "
+                "the database, postgresql://user:password@host:5432/name"
+            )
+        return url
+
+
 class ReceiptSettings(_Part):
     keep_days: float = Field(default=7.0, ge=0)
     max_mb: float = Field(default=64.0, gt=0)
     remember_questions: bool = True
+
+
+class AuditSettings(_Part):
+    keep_days: float = Field(default=90.0, ge=0)
+    max_entries: int = Field(default=200_000, ge=1)
 
 
 class FlushSettings(_Part):
@@ -361,7 +389,7 @@ class PackSettings(_Part):
 
 
 class HookSettings(_Part):
-    start_wait_ms: int = Field(default=2000, ge=0, le=10_000)
+    start_wait_ms: int = Field(default=2000, ge=0, le=60_000)
     recall_timeout_ms: int = Field(default=200, ge=20, le=15_000)
     hello_timeout_ms: int = Field(default=250, ge=1, le=60_000)
     budget_chars: int = Field(default=0, ge=0, le=MAX_BUDGET_CHARS)
@@ -629,7 +657,9 @@ class Settings(BaseSettings):
     judge: JudgeSettings = JudgeSettings()
     model: ModelSettings = ModelSettings()
     journal: JournalSettings = JournalSettings()
+    database: DatabaseSettings = DatabaseSettings()
     receipts: ReceiptSettings = ReceiptSettings()
+    audit: AuditSettings = AuditSettings()
     facts: FactSettings = FactSettings()
     flush: FlushSettings = FlushSettings()
     tools: ToolSettings = ToolSettings()
@@ -731,7 +761,7 @@ def load(config: Path | None = None, *, home: Path | None = None, **overrides: A
     if config is not None and not config.is_file():
         raise SettingsError(f"there is no configuration file {config}")
     table = _read(file) if file.is_file() else {}
-    table = _merge(_merge(table, _environment()), overrides)
+    table = _merge(_merge(with_database(table), _environment()), overrides)
     named = table.get("backends", {})
     table = _with_defaults(table)
     table["home"] = chosen or (table.get("home") if config is not None else None) or find_home()

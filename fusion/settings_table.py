@@ -19,6 +19,29 @@ def setting(home: Path, table: str, name: str, default: Any = None) -> Any:
     return table_of(home / "fusion.toml", table).get(name, default) if given is None else given
 
 
+def uses_database(home: Path) -> bool:
+    """Whether the journals of a home are in a database server, [database] url."""
+    named = setting(home, "database", "url", "") or setting(home, "database", "url_env", "")
+    return bool(named or table_of(home / "fusion.toml", "home").get("database"))
+
+
+def with_database(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings in which ``[home] database`` is written as ``[database] url``, which it is a short form of.
+
+    `home` is a path otherwise. Raises SettingsError for other keys of a table ``[home]``, and for both forms at once.
+    """
+    home = table.get("home")
+    if not isinstance(home, Mapping):
+        return dict(table)
+    database, rest = table.get("database", {}), sorted(set(home) - {"database"})
+    if rest:
+        raise SettingsError(f"[home] {rest[0]}: there is no such setting; [home] has database alone")
+    if not isinstance(database, Mapping) or database.get("url"):
+        raise SettingsError("[home] database and [database] url say the same: leave one out")
+    others = {name: value for name, value in table.items() if name != "home"}
+    return {**others, "database": {**database, "url": home.get("database", "")}}
+
+
 def table_of(file: Path, name: str) -> Mapping[str, Any]:
     """A table of a settings file; {} if there is none. Raises SettingsError for a file that is not TOML."""
     try:

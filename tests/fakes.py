@@ -1,4 +1,4 @@
-"""Fakes of an embedder and a language model: small, deterministic, with the behaviour of the real ones."""
+"""Fakes of an embedder, a language model and a clock: small, deterministic, with the behaviour of the real ones."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -186,3 +187,13 @@ class FakeModel:
 
     async def close(self) -> None:
         self.closed = True
+
+
+class Off:
+    """The clock of a machine that differs from the true time."""
+
+    def __init__(self, minutes: float) -> None:
+        self._off = timedelta(minutes=minutes)
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + self._off

@@ -6,17 +6,19 @@ without a fault. If waiting does, a few questions would leave the process idle. 
 while questions wait, it follows the CPU time of the process up to `CPU_SHARE` of one core (Python's lock allows hardly
 more), at most doubled or halved at each step as in TCP's slow start (V. Jacobson, "Congestion avoidance and control",
 1988). When no question is left, it returns to the start.
+
+A free slot is for the tenant that has the fewest, so one that floods the gateway delays its own questions.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from fusion.errors import Overloaded
+from fusion.lib.fair_queue import FairQueue
 
 START_LIMIT = 4
 """questions at once that keep two cores busy: with eight, each takes twice as long, and no more are answered"""
@@ -29,7 +31,7 @@ LATE_S = 0.025
 
 
 class Admission:
-    """Admits questions in the order of arrival, at most ``most`` at once.
+    """Admits questions, those of one tenant in the order of arrival, at most ``most`` at once.
 
     ``cpu`` returns the CPU time of this process so far, in seconds.
     """
@@ -37,34 +39,33 @@ class Admission:
     def __init__(self, most: int = 64, cpu: Callable[[], float] = time.process_time) -> None:
         self._most, self._start = most, min(START_LIMIT, most)
         self._cpu = cpu
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._queue = FairQueue()
         self._next_adjustment: asyncio.TimerHandle | None = None
         self.limit = self._start
         """number of questions that may be under way now"""
         self.under_way = 0
 
     @asynccontextmanager
-    async def slot(self, max_wait_s: float) -> AsyncIterator[None]:
+    async def slot(self, max_wait_s: float, tenant: str = "") -> AsyncIterator[None]:
         """Hold a slot until the end of the block. Raises Overloaded if none is free within ``max_wait_s``."""
-        slot = asyncio.get_running_loop().create_future()
-        self._waiting.append(slot)
+        slot = self._queue.join(tenant)
         self._admit()
         if not slot.done():
-            await self._wait(slot, max_wait_s)
+            await self._wait(slot, max_wait_s, tenant)
         try:
             yield
         finally:
-            self._release()
+            self._release(tenant)
 
-    async def _wait(self, slot: asyncio.Future[None], max_wait_s: float) -> None:
+    async def _wait(self, slot: asyncio.Future[None], max_wait_s: float, tenant: str) -> None:
         if self._next_adjustment is None:
             self._schedule_adjustment()
         try:
             async with asyncio.timeout(max_wait_s):
                 await slot
         except BaseException as error:
-            if not slot.cancelled():  # the slot became free at the moment of the timeout
-                self._release()
+            if self._queue.leave(tenant, slot):  # the slot became free at the moment of the timeout
+                self._release(tenant)
             if isinstance(error, TimeoutError):
                 raise Overloaded(
                     f"Too many questions at once: no slot was free within {max_wait_s:g} s. Try again in a second."
@@ -72,14 +73,12 @@ class Admission:
             raise
 
     def _admit(self) -> None:
-        while self._waiting and self.under_way < self.limit:
-            slot = self._waiting.popleft()
-            if not slot.cancelled():
-                self.under_way += 1
-                slot.set_result(None)
+        while self.under_way < self.limit and self._queue.admit():
+            self.under_way += 1
 
-    def _release(self) -> None:
+    def _release(self, tenant: str) -> None:
         self.under_way -= 1
+        self._queue.release(tenant)
         self._admit()
         if self.under_way == 0:
             self.limit = self._start
@@ -95,7 +94,7 @@ class Admission:
         took_s = asyncio.get_running_loop().time() - since
         share = max((self._cpu() - cpu_before_s) / took_s, CPU_SHARE / 2)
         factor = 0.5 if took_s > INTERVAL_S + LATE_S else max(0.5, CPU_SHARE / share)
-        if factor < 1 or self._waiting:
+        if factor < 1 or len(self._queue):
             self.limit = max(self._start, min(self._most, int(self.limit * factor)))
         self._admit()
         self._schedule_adjustment()

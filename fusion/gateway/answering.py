@@ -118,7 +118,7 @@ class Answering(TenantParts):
                 error.retry_after_s = self.retry_after_s(asked.backends)
                 self.measures.failed(error.details["backends"])
                 raise
-            self.measures.answered(outcome)
+            self.measures.answered(outcome, self.tenant)
             for stage in outcome.stages:
                 trace.record(f"fuse {stage.name}", stage.began_s, stage.ended_s)
             self.health.judged[outcome.fused.rerank["status"]] += 1
@@ -130,7 +130,9 @@ class Answering(TenantParts):
                 self.prepared.asked(session[0], asked)
             if self._takes_summary(asked):
                 fused = outcome.fused
-                self.syntheses.start(session[0], asked.query, lambda: self._next_summary(asked, fused))
+                turn = self._shared_turn(session[1])
+                self.syntheses.start(session[0], asked.query, lambda: self._next_summary(asked, fused), turn)
+            await self.asking_sessions.written()
         if packing is not None:
             outcome = packing.noted(outcome)
         self._keep_receipt(outcome, asked.query, asked.scope, asked.asker)
@@ -168,7 +170,7 @@ class Answering(TenantParts):
         """The answer to a question, without what its session was shown lately; recorded if the question says so."""
         io, recipe = self._live_for(asked), self._recipe(asked)
         context = _context_of(session, asked.asker, recipe)
-        async with self.admission.slot(_max_wait_s(asked, recipe)):
+        async with self.admission.slot(_max_wait_s(asked, recipe), self.tenant):
             asked, listed = await self._as_said(self._in_zone(asked), recipe)
             if listed is not None and packer is None:
                 return await list_all(asked, recipe, listed, io)
@@ -217,7 +219,7 @@ class Answering(TenantParts):
         """
         if not self._takes_summary(asked):
             return (), asked
-        found = await self.syntheses.take(session[0], asked.query, self.live.embedder)
+        found = await self.syntheses.take(session[0], asked.query, self.live.embedder, self._shared_turn(session[1]))
         return await self._within_budget(found, asked)
 
     def _under_summary(self, fused: Fused, items: Sequence[str]) -> Fused:
@@ -252,6 +254,10 @@ class Answering(TenantParts):
                 if not record.forgotten and not record.superseded_by and record.state.ended_at is None:
                     found[ref] = content_hash(record.event.text)
         return found
+
+    def _shared_turn(self, session: Session) -> int:
+        """The last turn of a session that other gateways may answer, too; 0 for one of this gateway alone."""
+        return session.turn if self.journal.shared else 0
 
     def _basis(self, session: Session) -> Basis:
         return Basis(self.journal.changes, session.turn)
@@ -352,7 +358,7 @@ class Answering(TenantParts):
         request = self._in_zone(request)
         arms = ArmReader(self.recipes, tuple(self.guarded), self.settings.recipe).arms(a, b)
         try:
-            async with self.admission.slot(max(_max_wait_s(request, arm.recipe) for arm in arms)):
+            async with self.admission.slot(max(_max_wait_s(request, arm.recipe) for arm in arms), self.tenant):
                 compared = await compare(request, *arms, self.live)
         except NobodyAnswered as error:
             error.retry_after_s = self.retry_after_s([name for arm in arms for name in arm.backends])
@@ -398,7 +404,7 @@ class Answering(TenantParts):
         await require_owner(self.journal, scope, all_users)
         asked = self._in_zone(FuseRequest(query, scope, gate=False))
         recipe = memory_cortex.recipe_for(self.recipes["seed002"], self._recipe(asked), limit)
-        async with self.admission.slot(_max_wait_s(asked, recipe)):
+        async with self.admission.slot(_max_wait_s(asked, recipe), self.tenant):
             outcome = await fuse(asked, recipe, self.live)
         self._keep_receipt(outcome, query, scope)
         records = await self.journal.records(memory_cortex.found_ids(outcome))
@@ -443,7 +449,7 @@ class Answering(TenantParts):
         now, zone = self.live.now(), self.settings.flush.zone or local_zone()
         times = dates(query, now, zone).times
         asked = Query(query, scope, now, limit, guarded.deadline_s, times=times, zone=zone, where=where)
-        async with self.admission.slot(guarded.deadline_s):
+        async with self.admission.slot(guarded.deadline_s, self.tenant):
             (answer,) = await self.live.answers(asked, [backend], guarded.deadline_s)
         records = await records_of(answer.hits, self.journal.records)
         kept, refused = admit(backend, answer.hits, asked, records)

@@ -1,16 +1,17 @@
 """Backs up a home while it is served, verifies backups, and restores them.
 
-A backup has the journal and the receipts of each tenant, the settings and the recipes, and of the workspace what
-protects the user's files: the shepherd's baseline and incidents, and the copies by which changes are undone. The stores
-of the backends are not in it: they are derived from the journal, and a copy of another moment would miss what the
-journal counts as delivered, or still have what was forgotten. The first start of a restored home fills them again. Keys
-and tokens are not in it either; a restored home makes its own.
+A backup has the journal, the receipts and the access log of each tenant, the settings and the recipes, and of the
+workspace what protects the user's files: the shepherd's baseline and incidents, and the copies by which changes are
+undone. The stores of the backends are not in it: they are derived from the journal, and a copy of another moment would
+miss what the journal counts as delivered, or still have what was forgotten. The first start of a restored home fills
+them again. Keys and tokens are not in it either; a restored home makes its own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 import sqlite3
@@ -26,14 +27,18 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from fusion.errors import BadInput, HomeLocked, NotFound, StoreDamaged
+from fusion.gateway.accesses import entry
 from fusion.gateway.shepherding import folder_of
 from fusion.gateway.tenants import NAME
 from fusion.gateway.transfer import disk_errors
 from fusion.gateway.workspace import records_of
 from fusion.home import TENANTS, explain_lock, owner
-from fusion.journal import store_watermarks, watermark
+from fusion.journal import access_log, store_watermarks, watermark
 from fusion.journal.schema import STEPS
+from fusion.journal.state import BY_HAND
 from fusion.journal.watermark import Watermark
+from fusion.lib.caller import Caller
+from fusion.settings_table import uses_database
 from fusion.store.private_files import sync
 from fusion.store.sqlite import copy_of
 from fusion.trust import allow
@@ -46,7 +51,8 @@ FORMAT, VERSION = "memory-fusion.backup", 1
 MANIFEST = "backup.json"
 MAX_MANIFEST_BYTES = 16_000_000
 JOURNAL = "journal.sqlite"
-_DATABASES = (JOURNAL, "receipts.sqlite")
+_DATABASES = (JOURNAL, "receipts.sqlite", access_log.NAME)
+log = logging.getLogger(__name__)
 _ARCHIVES = (".tar", ".tar.gz", ".tgz")
 
 
@@ -116,6 +122,8 @@ def back_up(home: Path, target: Path, now: datetime | None = None) -> Backup:
 
     Raises NotFound, BadInput if the target is there already, StoreDamaged, StoreFull.
     """
+    if uses_database(home):
+        raise BadInput("The memories are in PostgreSQL ([database] url): back them up by pg_dump, or by fusion export.")
     if not (home / JOURNAL).exists():
         raise NotFound(f"{home} is no home with memories: it has no {JOURNAL}")
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
@@ -216,6 +224,16 @@ def _described(folder: Path, inside: Path) -> JournalCopy:
             "select coalesce(sum(not forgotten and superseded_by is null), 0), coalesce(sum(forgotten), 0) from event"
         ).fetchone()
     return JournalCopy(inside.as_posix(), mark.id, mark.commits, mark.events, mark.seq, *remembered)
+
+
+def note(home: Path, call: str, made: Backup) -> None:
+    """Note in the access log of each tenant that all its memories were copied; a full disk is only a warning."""
+    one = entry(Caller(BY_HAND, "", "operator", "cli", ""), call, {})
+    for journal in made.journals:
+        try:
+            access_log.append((home / journal.path).with_name(access_log.NAME), [one])
+        except sqlite3.Error as error:
+            log.warning("the access log of %s does not have this: %s", home, error)
 
 
 def verify(target: Path) -> Backup:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from fusion.contract import Scope, TracksUse
+from fusion.contract import LanguageModel, Scope, TracksUse
 from fusion.errors import SettingsError
 from fusion.gateway.admission import Admission
+from fusion.gateway.backend_log import BackendLog
 from fusion.gateway.earlier_states import take_over
 from fusion.gateway.health import Health, only_read
 from fusion.gateway.hw_monitor import while_gpu_is_free
+from fusion.gateway.llm_budget import BudgetedModel, CountedModel
 from fusion.gateway.open_backends import open_backends, search_function, was_emptied
-from fusion.gateway.open_journal import events_lost, open_journal, refill, write_marks
+from fusion.gateway.open_journal import events_lost, open_journal, open_server, refill, write_marks
 from fusion.gateway.open_models import local_model, open_embedders, open_judge, open_language_model
 from fusion.gateway.parts import DEFAULT, SharedParts, TenantParts
 from fusion.gateway.prefix_windows import Marks, PrefixWindows
 from fusion.gateway.recent_questions import RecentQuestions
 from fusion.gateway.recordings import Recordings
+from fusion.gateway.size_log import SizeLog
 from fusion.gateway.tenants import changed_backends, move_tenants, write_opened
 from fusion.gateway.transfer import remove_dry_runs
 from fusion.home import HomeLock, tenant_folder
@@ -35,7 +39,7 @@ from fusion.ingest.harvest import graded_by_rules
 from fusion.ingest.intake import Intake
 from fusion.ingest.observe import ObservationIntake
 from fusion.ingest.read_in_context import read_in_context
-from fusion.journal import Journal, inclusions, layers, sessions, store_watermarks, use
+from fusion.journal import Journal, access_log, inclusions, layers, sessions, store_watermarks, use
 from fusion.journal.external_refs import ExternalRefs, store_items
 from fusion.journal.inclusions import InclusionLog
 from fusion.journal.layers import LayerLog
@@ -44,9 +48,11 @@ from fusion.journal.use import UseLog
 from fusion.lib.clock import Clock, utc_now
 from fusion.lib.ids import UuidSource
 from fusion.lib.observation import Observation
+from fusion.lib.request_rate import RequestCounts, RequestRates
 from fusion.recall.io import JournalReads, Live
 from fusion.recall.rank_features import CONTEXT
-from fusion.recall.receipt_store import ReceiptStore
+from fusion.recall.receipt_store import ReceiptFile, ReceiptStore, ReceiptTable
+from fusion.recall.shared_receipts import SharedReceipts
 from fusion.recall.signals import SIGNALS
 from fusion.recipe import Learned, Recipe
 from fusion.recipe_files import recipes
@@ -57,10 +63,14 @@ from fusion.sources.histories import Rules as HistoryRules
 from fusion.sources.note_watcher import NoteWatcher
 from fusion.sources.observation_files import ObservationFiles
 from fusion.sources.session_watcher import Delta, SessionWatcher
+from fusion.store.shared_clock import SharedClock
 from fusion.trust.token import make_private
 from fusion.upkeep.consolidator import Consolidator
 from fusion.upkeep.grade import Grader, GradeRules
 from fusion.upkeep.lifecycle import Lifecycle, Rules
+
+if TYPE_CHECKING:
+    from fusion.store.postgres import Server
 
 P = TypeVar("P", bound=TenantParts)
 
@@ -77,10 +87,16 @@ async def open_shared(settings: Settings, unwritable: str = "", clock: Clock = u
             stack.enter_context(HomeLock.take(settings.home))
             make_private(settings.home)
             remove_dry_runs(settings.home)
+        server = await asyncio.to_thread(open_server, settings)
+        if server is not None:
+            stack.push_async_callback(asyncio.to_thread, server.close)
+            listening = asyncio.create_task(server.notifications.listen(), name="listen to other gateways")
+            stack.push_async_callback(_cancelled, listening)
+            clock = await stack.enter_async_context(_clock_of(server, clock))
         stack.callback(os.umask, os.umask(0o077))  # the files of tantivy and Qdrant are private, too
         embedders, embedder_notes = await open_embedders(settings)
         stack.push_async_callback(embedders.close)
-        model, model_notes = open_language_model(settings)
+        model, model_notes = open_language_model(settings, server)
         if model is not None:
             stack.push_async_callback(model.close)
         judge = open_judge(settings, model)
@@ -88,7 +104,24 @@ async def open_shared(settings: Settings, unwritable: str = "", clock: Clock = u
             stack.push_async_callback(judge.close)
         admission = Admission(settings.server.max_in_flight)
         notes = (*embedder_notes, *model_notes)
-        yield SharedParts(settings, known, embedders, judge, model, admission, notes, unwritable, clock)
+        rates = _request_rates(settings, server)
+        if rates is not None:
+            stack.push_async_callback(rates.close)
+        yield SharedParts(
+            settings, known, embedders, judge, model, admission, notes, unwritable, clock, server, rates=rates
+        )
+
+
+def _request_rates(settings: Settings, server: Server | None) -> RequestRates | None:
+    """What limits the requests of each tenant; gateways that share a ``server`` share the counts."""
+    most = settings.server.requests_per_minute
+    if not most:
+        return None
+    if server is None:
+        return RequestRates(most, RequestCounts().exchange)
+    from fusion.store.shared_rates import SharedRates
+
+    return RequestRates(most, SharedRates(server, DEFAULT).exchange)
 
 
 @asynccontextmanager
@@ -98,18 +131,22 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
     With a damaged journal, questions are answered, and nothing is stored, delivered or deleted.
     """
     settings = of_tenant(shared.settings, tenant)
+    shared = replace(shared, model=_counted(shared, tenant))
     embedders, embedder = shared.embedders, shared.embedders.configured
     places = store_watermarks.places_of(settings.home, settings.backends)
     async with AsyncExitStack() as stack:
-        journal, damaged = await open_journal(settings, shared.unwritable, places, shared.clock)
+        journal, damaged = await open_journal(settings, shared.unwritable, places, shared.clock, shared.server, tenant)
         stack.push_async_callback(journal.close)
-        if tenant == DEFAULT and not damaged:
+        if tenant == DEFAULT and not damaged and not journal.shared:
             await move_tenants(journal, settings.home, places)
-        receipts = ReceiptStore(
-            settings.home / "receipts.sqlite", settings.receipts.keep_days, settings.receipts.max_mb * 1_000_000
-        )
+        receipts = await asyncio.to_thread(_open_receipts, settings, shared, tenant)
         stack.push_async_callback(receipts.close)
-        if not damaged:
+        audit = settings.audit
+        accesses = access_log.AccessLog(
+            settings.home / access_log.NAME, audit.keep_days, audit.max_entries, fault=shared.unwritable
+        )
+        stack.push_async_callback(accesses.close)
+        if not damaged and not journal.shared:
             # A folder that is missing is new or was moved away to fix a damaged store: the store is empty.
             missing = [name for name in settings.backends if not (settings.home / "backends" / name).exists()]
             changed = [] if tenant == DEFAULT else changed_backends(settings)
@@ -194,6 +231,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
         asking_sessions = AskingSessions(
             lambda key: journal.read(sessions.stored, key),
             lambda changed: journal.write(sessions.store, changed, shared.clock()),
+            shared=journal.shared,
         )
         stack.push_async_callback(asking_sessions.close)
         use_log = UseLog(
@@ -258,6 +296,9 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
                 journal, deliverer.wake, GradeRules(settings.jobs.grade.scorer, settings.jobs.grade.skip_kinds)
             ),
             receipts=receipts,
+            access_log=accesses,
+            size_log=SizeLog(settings.home, shared.unwritable),
+            backend_log=BackendLog(settings.home, shared.unwritable),
             recordings=recordings,
             questions=RecentQuestions(remembers=settings.receipts.remember_questions),
             live=live,
@@ -271,6 +312,39 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
             note_watcher=None if damaged else _note_watcher(settings, intake),
             health=Health(settings, guarded, journal, deliverer, damaged),
         )
+
+
+def _counted(shared: SharedParts, tenant: str) -> LanguageModel | None:
+    """The language model whose calls are counted for a tenant, or None. The judge, which all share, has its own."""
+    if not isinstance(shared.model, BudgetedModel):
+        return shared.model
+    return CountedModel(shared.model, shared.measures.model[tenant])
+
+
+@asynccontextmanager
+async def _clock_of(server: Server, clock: Clock) -> AsyncIterator[Clock]:
+    """The clock of a database, for a machine whose own is ``clock``."""
+    shared = SharedClock(clock, server.time)
+    await shared.compare()
+    following = asyncio.create_task(shared.follow(), name="compare the clocks")
+    try:
+        yield shared
+    finally:
+        await _cancelled(following)
+
+
+async def _cancelled(task: asyncio.Task[NoReturn]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _open_receipts(settings: Settings, shared: SharedParts, tenant: str) -> ReceiptStore:
+    max_bytes = settings.receipts.max_mb * 1_000_000
+    if shared.server is None:
+        table: ReceiptTable = ReceiptFile(settings.home / "receipts.sqlite", max_bytes)
+    else:
+        table = SharedReceipts(shared.server, tenant, max_bytes)
+    return ReceiptStore(table, settings.receipts.keep_days)
 
 
 def _history_rules(settings: Settings) -> HistoryRules:

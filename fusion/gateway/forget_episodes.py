@@ -11,8 +11,8 @@ from fusion.ingest.forget import MAX_FORGET, ForgetReceipt, ForgetRequest, Forge
 from fusion.ingest.forget_observations import ObservationForgetter
 from fusion.journal.observations import Wanted
 from fusion.lib.ids import EPISODE
+from fusion.store.database import Row
 from fusion.store.rows import time_of
-from fusion.store.sqlite import Row
 
 LEDGER = "observations"
 """the name of the ledger where receipts name a backend"""

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from fusion import wire
 from fusion.contract import Backend, Embedder, EncodesLater, MayBeDisabled, Scope, Settles
-from fusion.errors import BackendUnreachable, BadInput, HomeGone, NobodyAnswered, NotFound
+from fusion.errors import BackendUnreachable, BadInput, FusionError, HomeGone, NobodyAnswered, NotFound
 from fusion.extension import Asks, Call, Operates, Route, Verb
 from fusion.gateway import decisions, transfer
+from fusion.gateway.accesses import noted
+from fusion.gateway.audit import AuditCalls
+from fusion.gateway.backend_log import SAMPLE_S, SAVE_EVERY
 from fusion.gateway.bootstrap import open_shared, open_tenant
+from fusion.gateway.comparisons import ComparisonCalls
 from fusion.gateway.daily_log import append_to_log, recent_logs
 from fusion.gateway.decisions import StateRequest, StatesRequest
 from fusion.gateway.episodes import EpisodeCalls
@@ -45,6 +50,7 @@ from fusion.gateway.receipts import ReceiptCalls
 from fusion.gateway.replaying import ReplayCalls
 from fusion.gateway.scoped import CallerGateway
 from fusion.gateway.shepherding import open_incidents
+from fusion.gateway.size_log import EVERY_S
 from fusion.gateway.summaries import By, with_sections
 from fusion.gateway.tenants import Tenants
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport, Moved
@@ -82,6 +88,7 @@ from fusion.journal.state import BY_HAND
 from fusion.lib.budget import DAILY_LOG_CHARS
 from fusion.lib.clock import Clock, utc_now
 from fusion.lib.ids import cursor as cursor_of
+from fusion.lib.request_rate import RequestRates
 from fusion.lib.words import spoken
 from fusion.recall.document import PAGE_LINES
 from fusion.recall.engine import FuseRequest
@@ -97,6 +104,9 @@ log = logging.getLogger(__name__)
 NOTES_WAIT_S = 1.0
 """maximum seconds at opening for the first scan of the notes, so that the first answer has the latest edits"""
 
+FOLLOW_APART_S = 0.05
+"""least seconds between two looks at what other gateways announce"""
+
 Line = Callable[[str], Awaitable[None]]
 """sends one line of a verb's answer, as `fusion.extension.Call.line`"""
 
@@ -106,6 +116,8 @@ Progress = Callable[[int, int | None], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gateway(
+    AuditCalls,
+    ComparisonCalls,
     EpisodeCalls,
     GradeCalls,
     GraphOverview,
@@ -127,6 +139,8 @@ class Gateway(
 
     runner: Runner | None = None
     """the jobs of the home; None in the gateway of another tenant"""
+    rates: RequestRates | None = None
+    """the requests of each tenant in a minute; None without a limit, and in the gateway of another tenant"""
 
     @classmethod
     @asynccontextmanager
@@ -147,7 +161,9 @@ class Gateway(
         ):
             settings = opened.settings
             most_open = settings.server.max_open_tenants
-            tenants: Tenants[Gateway] = Tenants(settings.home, partial(cls._open_tenant, shared), most_open)
+            tenants: Tenants[Gateway] = Tenants(
+                settings.home, partial(cls._open_tenant, shared), most_open, shared.server
+            )
             gateway = await stack.enter_async_context(cls._open_tenant(shared, DEFAULT, tenants))
             stack.push_async_callback(tenants.close)
             tenants.refusal = gateway.health.damaged.get("journal", "")
@@ -157,7 +173,7 @@ class Gateway(
             if not (opened.reason or gateway.health.damaged):
                 regularly = runner.run_regularly(settings.jobs.start_after_s)
                 stack.push_async_callback(_cancel, asyncio.create_task(regularly))
-            yield replace(gateway, runner=runner)
+            yield replace(gateway, runner=runner, rates=shared.rates)
 
     @classmethod
     @asynccontextmanager
@@ -173,11 +189,19 @@ class Gateway(
             stack.push_async_callback(gateway.prepared.close)
             stack.push_async_callback(gateway.syntheses.close)
             stack.push_async_callback(_cancel, asyncio.create_task(gateway._compare_regularly()))
+            stack.push_async_callback(gateway._save_backends)
+            stack.push_async_callback(_cancel, asyncio.create_task(gateway._note_backends_regularly()))
+            if gateway.journal.shared:
+                stack.push_async_callback(_cancel, asyncio.create_task(gateway._follow_other_gateways()))
+            stack.push_async_callback(_cancel, asyncio.create_task(gateway._note_sizes_regularly()))
             if gateway.session_watcher is not None:
                 every_s = gateway.settings.sessions.every_s
-                stack.push_async_callback(_cancel, asyncio.create_task(gateway.session_watcher.run(every_s)))
+                watch_sessions = partial(gateway.session_watcher.run, every_s)
+                watching = gateway._watch("sessions", gateway.session_watcher.paths, watch_sessions)
+                stack.push_async_callback(_cancel, asyncio.create_task(watching))
             if gateway.note_watcher is not None:
-                stack.push_async_callback(_cancel, asyncio.create_task(gateway.note_watcher.run()))
+                watching = gateway._watch("notes", gateway.note_watcher.paths, gateway.note_watcher.run)
+                stack.push_async_callback(_cancel, asyncio.create_task(watching))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(NOTES_WAIT_S):
                         await gateway.note_watcher.first_round_done.wait()
@@ -584,10 +608,13 @@ class Gateway(
         return await self.health.backends()
 
     @in_tenant
-    async def status(self, tenant: str = DEFAULT, scope: Scope | None = None) -> dict[str, Any]:
+    async def status(
+        self, tenant: str = DEFAULT, scope: Scope | None = None, *, operates: bool = True
+    ) -> dict[str, Any]:
         """The state of the home for one tenant, as `wire.Status`; with ``scope``, the counts of its memories alone.
 
-        For `DEFAULT`, the home's owner, the bytes include the folders of all tenants.
+        For `DEFAULT`, the home's owner, the bytes include the folders of all tenants, and the use of models is that of
+        all tenants unless the caller does not operate the home.
         """
         states, deliveries, counts, kept, parts, held = await asyncio.gather(
             self.backends(),
@@ -630,6 +657,7 @@ class Gateway(
             "failed_jobs": failed,
             "agents": {} if scope is not None else await self.journal.read(owners.by_agent, self.tenant),
             **({} if scope is not None else {"prefixes": await self.prefix_counts()}),
+            **({"models": self.models_used(of_all=operates and tenant == DEFAULT)} if scope is None else {}),
             "incidents": await asyncio.to_thread(open_incidents, self.settings, self.live.now()),
             "proposals": await self.journal.read(proposals.counts, scope or Scope(self.tenant, audience="private")),
         }
@@ -668,7 +696,24 @@ class Gateway(
     async def export(self, caller: str, *, tenant: str | None = None, user_id: str | None = None) -> Export:
         """The export of the whole home for its owner, or of the tenant of another caller. Raises BadInput, NotFound."""
         self.require_home()
-        return await transfer.exported(self.settings.home, self._opened, caller, tenant=tenant, user_id=user_id)
+        opened = self._noting("export")
+        home = self.settings.home
+        if self.journal.shared and self.tenants is not None:
+            others = await self.tenants.names()
+        else:
+            others = await asyncio.to_thread(transfer.tenants_of, home)
+        return await transfer.exported(home, others, opened, caller, tenant=tenant, user_id=user_id)
+
+    def _noting(self, call: str) -> Callable[[str], AbstractAsyncContextManager[TenantParts]]:
+        """`_opened`, with the call in the access log of each tenant that it opens."""
+
+        @asynccontextmanager
+        async def opened(tenant: str) -> AsyncIterator[TenantParts]:
+            async with self._opened(tenant) as one:
+                with noted(one.access_log, call, {}):
+                    yield one
+
+        return opened
 
     @asynccontextmanager
     async def _opened(self, tenant: str) -> AsyncIterator[TenantParts]:
@@ -688,7 +733,7 @@ class Gateway(
     ) -> ImportReport:
         """Import an export, or only count what that would do. Raises BadInput."""
         self.require_home()
-        return await transfer.imported(self, self._opened, caller, file, options, moved, progress)
+        return await transfer.imported(self, self._noting("import_export"), caller, file, options, moved, progress)
 
     @in_tenant
     async def settle(self, tenant: str = DEFAULT) -> None:
@@ -764,8 +809,8 @@ class Gateway(
 
     @in_tenant
     async def prune_receipts(self, tenant: str = DEFAULT, *, dry_run: bool = False) -> int:
-        """Delete the receipts of a tenant that are too old, and return their number."""
-        return await self.receipts.prune(dry_run=dry_run)
+        """Delete the receipts and entries of the access log of a tenant that are too old, and return their number."""
+        return await self.receipts.prune(dry_run=dry_run) + await self.access_log.prune(dry_run=dry_run)
 
     @in_tenant
     async def check(self, tenant: str = DEFAULT) -> Mapping[str, str]:
@@ -780,6 +825,62 @@ class Gateway(
         while (pause_s := self.settings.checks.compare_s) > 0:
             await self.health.compare()
             await asyncio.sleep(pause_s)
+
+    async def _watch(self, what: str, paths: Sequence[Path], run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Follow files with ``run``; of the gateways that share the journal and one of these paths, one at a time."""
+        if not self.journal.shared:
+            await run()
+            return
+        await self.journal.leases.alone(sorted({f"{what} {path.expanduser().resolve()}" for path in paths}), run)
+
+    async def _follow_other_gateways(self) -> None:
+        """Bring in what other gateways announce, and make the deliveries that none of them makes."""
+        while True:
+            await self.journal.news()
+            try:
+                await self.journal.refresh()
+                await self.deliverer.wake_for_unclaimed()
+            except Exception as error:  # noqa: BLE001 — the next question and the next poll look by themselves
+                log.debug("a change by another gateway waits: %s", type(error).__name__)
+            await asyncio.sleep(FOLLOW_APART_S)
+
+    async def _note_backends_regularly(self) -> None:
+        """Note what each backend's breaker and backlog are, as long as the home is open."""
+        while True:
+            for _ in range(SAVE_EVERY):
+                try:
+                    await self.note_backends()
+                except Exception as error:  # noqa: BLE001 — a journal that cannot be read now must not end the log
+                    log.debug("the backends were not noted: %s", type(error).__name__)
+                await asyncio.sleep(SAMPLE_S)
+            await self._save_backends()
+
+    async def _save_backends(self) -> None:
+        try:
+            self.require_home()  # nothing is written into another home that took its place
+            await self.backend_log.save()
+        except (OSError, FusionError) as error:  # a full disk must neither end the log nor the closing of the home
+            log.debug("the states of the backends were not saved: %s", type(error).__name__)
+
+    async def _note_sizes_regularly(self) -> None:
+        """Note the bytes of the home's parts, as long as it is open."""
+        while True:
+            try:
+                await self.note_sizes()
+            except OSError as error:  # a full disk must not end the log
+                log.debug("the sizes were not noted: %s", type(error).__name__)
+            await asyncio.sleep(EVERY_S)
+
+    async def note_sizes(self) -> None:
+        """Note today's bytes of the home's parts. Raises OSError."""
+        today = self.live.now().astimezone(UTC).date()
+        await asyncio.to_thread(lambda: self.size_log.note(today, sizes(self.settings.home)))
+
+    async def note_backends(self) -> None:
+        """Note what each backend's breaker and backlog are now."""
+        backlog = await self.deliverer.backlog()
+        states = {name: (status_of(one), backlog.get(name, 0)) for name, one in self.guarded.items()}
+        self.backend_log.note(self.live.now(), states)
 
 
 def _allowed_settings(config: Settings | Path | str | None, home: Path | None) -> Settings:

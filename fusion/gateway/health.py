@@ -26,7 +26,10 @@ security = logging.getLogger("fusion.security")
 """log for security incidents: a memory system that returns one user's memories to another"""
 
 MAX_AGE_S = 1.0
-"""maximum age in seconds of the backends' state that an answer reports"""
+"""maximum age in seconds of the backends' state that an answer reports, while looking takes 20 ms or less"""
+REST = 50
+"""a look is as old as this many of its own durations before the next one: looking takes 2 % of the time at most"""
+LONGEST_AGE_S = 60.0
 
 
 class Health:
@@ -39,7 +42,9 @@ class Health:
         journal: Journal,
         deliverer: Deliverer,
         damaged: Mapping[str, str],
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``now`` is a clock in seconds."""
         self._settings = settings
         self._guarded = backends
         self._journal = journal
@@ -48,7 +53,10 @@ class Health:
         self._describing = {name: backend for name, backend in usable.items() if isinstance(backend, Describes)}
         """found once, since the check of a protocol is slow"""
         self._checking = {name: backend for name, backend in usable.items() if isinstance(backend, Checks)}
-        self._opened = time.monotonic()
+        self._opened = now()
+        self._now = now
+        self._age_s = MAX_AGE_S
+        """seconds for which a look counts"""
         self._looked_at = -MAX_AGE_S
         self.has_looked = False
         """whether the backends have been asked for their state at all"""
@@ -70,7 +78,7 @@ class Health:
 
     @property
     def uptime_s(self) -> float:
-        return round(time.monotonic() - self._opened, 1)
+        return round(self._now() - self._opened, 1)
 
     @property
     def degraded(self) -> bool:
@@ -92,16 +100,19 @@ class Health:
         return {**found, "vectors_pending": self._vectors_pending} if self._describing else found
 
     def is_due(self) -> bool:
-        """Whether the state is older than `MAX_AGE_S`; if so, the caller must call `look`."""
-        now = time.monotonic()
-        if not self._describing or now - self._looked_at < MAX_AGE_S:
+        """Whether the state is older than it may be; if so, the caller must call `look`."""
+        now = self._now()
+        if not self._describing or now - self._looked_at < self._age_s:
             return False
         self._looked_at = now
         return True
 
     async def look(self) -> None:
         """Ask every backend for its state."""
+        began = self._now()
         states = await self.backends()
+        sound = not any(state["degraded"] or (state["detail"] and state["status"] != "disabled") for state in states)
+        self._age_s = lasts_s(self._now() - began, sound=sound)
         self._vectors_pending = sum(state["vectors_pending"] for state in states)
         self.has_looked = True
         incomplete = any(s.disabled is None and s.name not in self._describing for s in self._guarded.values())
@@ -164,7 +175,7 @@ class Health:
     async def compare(self) -> Mapping[str, str]:
         """Compare the numbers of events in journal and stores with the last counts; returns the losses by store.
 
-        The rows are counted in the stores' own threads. A journal that lost events becomes read-only.
+        The stores count in their own threads, or have kept count. A journal that lost events becomes read-only.
         """
         try:
             deleted = 0 if self.damaged else await self._journal.deleted_externally()
@@ -189,6 +200,14 @@ class Health:
             )
 
 
+def lasts_s(took_s: float, *, sound: bool) -> float:
+    """Seconds for which a look at the stores counts that took ``took_s``.
+
+    If not all stores answered that they are ``sound``, the next look is soon: it may be over.
+    """
+    return min(LONGEST_AGE_S, max(MAX_AGE_S, REST * took_s)) if sound else MAX_AGE_S
+
+
 def status_of(guarded: GuardedBackend) -> str:
     """A backend's status, as in `wire.BackendState`."""
     if guarded.disabled is not None:
@@ -207,7 +226,7 @@ def breaker_of(breaker: Breaker) -> dict[str, Any]:
 def only_read(journal: Journal, what: str, home: Path) -> dict[str, str]:
     """Make a journal that lost events read-only; returns, by store, the fault and its fix."""
     text = (
-        f"{journal.file} is intact, but {what}. Nothing is deleted from the stores, and nothing is remembered or "
+        f"{journal.place} is intact, but {what}. Nothing is deleted from the stores, and nothing is remembered or "
         f"forgotten until the journal is rebuilt from them: stop the server and run fusion repair --home "
         f"{home}; with --dry-run it only says what that would do"
     )

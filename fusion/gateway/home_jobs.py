@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 import socket
@@ -82,13 +81,13 @@ class JobCalls(WorkspaceCalls, Protocol):
     ) -> Awaitable[grade.GradeReport]: ...
 
 
-def jobs_of(gateway: JobCalls, other_tenants: Callable[[], list[str]]) -> Runner:
+def jobs_of(gateway: JobCalls, other_tenants: Callable[[], Awaitable[list[str]]]) -> Runner:
     """The jobs of a home; ``gateway`` is that of its owner."""
     settings = gateway.settings.jobs
     zone = zone_of(settings.zone)
 
     async def tenants() -> list[str]:
-        return [DEFAULT, *await asyncio.to_thread(other_tenants)]
+        return [DEFAULT, *await other_tenants()]
 
     fed = feed_sources(gateway)
     writes = gateway.settings.workspace.write

@@ -12,7 +12,13 @@ from typing import Any
 from fusion.errors import FusionError, PackageMissing, SettingsError
 from fusion.lib.did_you_mean import hint, nearest
 
-_EXTRAS = {"mem0": "mem0", "qdrant_client": "mem0", "anthropic": "anthropic", "json_repair": "anthropic"}
+_EXTRAS = {
+    "mem0": "mem0",
+    "qdrant_client": "mem0",
+    "anthropic": "anthropic",
+    "json_repair": "anthropic",
+    "psycopg": "postgres",
+}
 
 
 def resolve(path: str, key: str) -> Any:

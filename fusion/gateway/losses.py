@@ -58,9 +58,9 @@ class Losses:
         folder = self._folders[name]
         last = await asyncio.to_thread(read_count, folder)
         journal = (await self._journal.watermark()).id
-        before = (await self._journal.outbox.holdings()).get(name, Holding())
+        before = await self._journal.outbox.holding(name)
         events = await store.count()
-        after = (await self._journal.outbox.holdings()).get(name, Holding())
+        after = await self._journal.outbox.holding(name)
         if events is None:
             return None
         if last is not None and last.journal != journal:

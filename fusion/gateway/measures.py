@@ -14,6 +14,8 @@ from typing import Any
 from fusion.lib.histogram import Histogram
 from fusion.recall.engine import Outcome
 
+TOKENS_A_PRICE = 1_000_000
+
 
 @dataclass(slots=True)
 class ModelUse:
@@ -28,10 +30,25 @@ class ModelUse:
         self.read += read
         self.written += written
 
+    @classmethod
+    def sum(cls, uses: Iterable[ModelUse]) -> ModelUse:
+        """All these uses together."""
+        whole = cls()
+        for one in uses:
+            whole.calls.update(one.calls)
+            whole.read += one.read
+            whole.written += one.written
+        return whole
+
+    def cost(self, price: tuple[float, float]) -> float:
+        """What the tokens cost, by the price of a million that are read and of a million that are written."""
+        read, written = price
+        return (self.read * read + self.written * written) / TOKENS_A_PRICE
+
 
 @dataclass(slots=True)
 class Measures:
-    """Counts since the start, of all tenants of a home."""
+    """Counts since the start, of all tenants of a home. There are as many tenants as the settings have keys for."""
 
     stages: defaultdict[str, Histogram] = field(default_factory=lambda: defaultdict(Histogram))
     questions: Counter[str] = field(default_factory=Counter)
@@ -40,10 +57,13 @@ class Measures:
     """answers of backends, by backend and status"""
     backends: defaultdict[str, Histogram] = field(default_factory=lambda: defaultdict(Histogram))
     """how long they took, by backend; of those that were asked"""
-    judge: ModelUse = field(default_factory=ModelUse)
+    judge: defaultdict[str, ModelUse] = field(default_factory=lambda: defaultdict(ModelUse))
+    """the use of the judge, by tenant"""
+    model: defaultdict[str, ModelUse] = field(default_factory=lambda: defaultdict(ModelUse))
+    """the use of ``[model]`` by everything but the judge, by tenant"""
 
-    def answered(self, outcome: Outcome) -> None:
-        """Count an answer that was made now."""
+    def answered(self, outcome: Outcome, tenant: str) -> None:
+        """Count an answer that was made now for a tenant."""
         fused = outcome.fused
         self.questions["answered" if outcome.included else "empty"] += 1
         for stage in outcome.stages:
@@ -51,7 +71,7 @@ class Measures:
         self._answers_of(fused.backends)
         if "shown" in fused.rerank:  # the judge was asked
             rerank = fused.rerank
-            self.judge.note(rerank["status"], rerank.get("input_tokens") or 0, rerank.get("output_tokens") or 0)
+            self.judge[tenant].note(rerank["status"], rerank.get("input_tokens") or 0, rerank.get("output_tokens") or 0)
 
     def failed(self, backends: Iterable[Mapping[str, Any]]) -> None:
         """Count a question that no backend answered."""

@@ -68,6 +68,7 @@ class _Kept:
     query: str
     lines: Lines
     at: float
+    turn: int
 
 
 class NextSyntheses:
@@ -79,18 +80,18 @@ class NextSyntheses:
         self._kept: OrderedDict[SessionKey, _Kept] = OrderedDict()
         self._making: dict[SessionKey, asyncio.Task[None]] = {}
 
-    def start(self, key: SessionKey, query: str, make: Callable[[], Awaitable[Lines]]) -> None:
-        """Make the synthesis for a session's next turn in the background; returns at once."""
+    def start(self, key: SessionKey, query: str, make: Callable[[], Awaitable[Lines]], turn: int = 0) -> None:
+        """Make the synthesis for a session's next turn, after ``turn``, in the background; returns at once."""
         self._drop(key)
         if len(query.strip()) < MIN_PROMPT_CHARS or len(self._making) >= MAX_MAKING:
             return
-        self._making[key] = asyncio.create_task(self._make(key, query, make))
+        self._making[key] = asyncio.create_task(self._make(key, query, make, turn))
 
-    async def _make(self, key: SessionKey, query: str, make: Callable[[], Awaitable[Lines]]) -> None:
+    async def _make(self, key: SessionKey, query: str, make: Callable[[], Awaitable[Lines]], turn: int) -> None:
         try:
             lines = await make()
             if lines:
-                self._kept[key] = _Kept(query, lines, self.clock())
+                self._kept[key] = _Kept(query, lines, self.clock(), turn)
                 self._kept.move_to_end(key)
                 while len(self._kept) > MAX_SESSIONS:
                     self._kept.popitem(last=False)
@@ -105,13 +106,14 @@ class NextSyntheses:
         if (making := self._making.pop(key, None)) is not None:
             making.cancel()
 
-    async def take(self, key: SessionKey, query: str, embedder: Embedder | None) -> Lines:
+    async def take(self, key: SessionKey, query: str, embedder: Embedder | None, turn: int = 0) -> Lines:
         """The synthesis for a session's question; () if there is none, it is too old, or about something else.
 
-        Does not wait for a synthesis that is still being made.
+        Nor is one used that was not made after ``turn``, because another gateway answered a question since. Does not
+        wait for a synthesis that is still being made.
         """
         kept = self._kept.pop(key, None)
-        if kept is None or self.clock() - kept.at > self._kept_s:
+        if kept is None or kept.turn != turn or self.clock() - kept.at > self._kept_s:
             return ()
         return kept.lines if await about_the_same(kept.query, query, embedder) else ()
 

@@ -22,6 +22,10 @@ log = logging.getLogger(__name__)
 
 OPEN_S = 120.0
 """seconds for one backend to open: it may rebuild a large index, but must not keep the others from opening"""
+EMBEDDED = (
+    "it keeps memories in this gateway's own folder, where the other gateways of [database] url do not see them: use a "
+    "store that is a server, such as adapters.postgres"
+)
 NOT_OPENED = "it could not be opened"
 """prefix of the reason why a backend is disabled that the settings enable"""
 
@@ -77,7 +81,10 @@ async def _open(
             )
             async with asyncio.timeout(OPEN_S):
                 backend = await kind.open(opening)
-            if not backend.features.tenants and backend.features.tenant != tenant:
+            if shared.server is not None and backend.features.embedded:
+                await backend.close()
+                backend, disabled = UnavailableBackend(EMBEDDED), EMBEDDED
+            elif not backend.features.tenants and backend.features.tenant != tenant:
                 await backend.close()
                 backend = UnavailableBackend("it serves another tenant", backend.features)
         except SettingsError as error:

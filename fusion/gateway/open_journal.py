@@ -9,33 +9,88 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fusion.contract import Backend, ListsEvents
-from fusion.errors import FusionError, StoreDamaged, StoreFull
+from fusion.errors import FusionError, PackageMissing, SettingsError, StoreDamaged, StoreFull
 from fusion.gateway.health import only_read
-from fusion.journal import Journal, rebuild, store_watermarks
+from fusion.journal import Journal, rebuild, split_tenants, store_watermarks
 from fusion.journal.readonly import ReadOnlyJournal
 from fusion.lib.clock import Clock, utc_now
 from fusion.settings import Settings
+
+if TYPE_CHECKING:
+    from fusion.store.postgres import Server
 
 log = logging.getLogger(__name__)
 
 
 async def open_journal(
-    settings: Settings, unwritable: str, places: Mapping[str, Path], clock: Clock = utc_now
+    settings: Settings,
+    unwritable: str,
+    places: Mapping[str, Path],
+    clock: Clock = utc_now,
+    server: Server | None = None,
+    tenant: str = "",
 ) -> tuple[Journal, dict[str, str]]:
     """The journal, and by store the faults that make it read-only. ``places`` are the folders that have its marks.
 
-    Raises StoreDamaged if nothing can be read.
+    It is in the home, or with a ``server`` in its schema of the tenant. Raises StoreDamaged if nothing can be read.
     """
-    await asyncio.to_thread(rebuild.finish_exchange, settings.home)
-    journal, damaged = await _open_or_salvage(settings, clock)
+    if server is None:
+        await asyncio.to_thread(rebuild.finish_exchange, settings.home)
+        journal, damaged = await _open_or_salvage(settings, clock)
+    else:
+        journal, damaged = await _open_shared(settings, clock, server, tenant), {}
     if unwritable and not damaged:
         journal.refuse_writes(unwritable, StoreFull)
         damaged = {"home": unwritable}
     if not damaged and (lost := store_watermarks.lost(await journal.watermark(), places)):
         damaged = only_read(journal, lost, settings.home)
     return journal, damaged
+
+
+def open_server(settings: Settings) -> Server | None:
+    """The database server of the settings, if they name one. Raises SettingsError, and BackendUnreachable."""
+    url = settings.database.resolved()
+    return connected(url, settings.database.connections) if url else None
+
+
+def connected(url: str, connections: int = 10) -> Server:
+    """A database server that was connected to once. Raises as `open_server`."""
+    try:
+        from fusion.store.postgres import READ_ONLY, Server
+    except ImportError:
+        raise PackageMissing("[database] url needs psycopg: pip install '/path/to/checkout[postgres]'") from None
+    server = Server(url, connections)
+    server.open()
+    if server.is_read_only:
+        server.close()
+        raise SettingsError(f"PostgreSQL at {server.place} {READ_ONLY}")
+    if server.bypasses_row_security:
+        log.warning(
+            "the role of [database] url is a superuser or has BYPASSRLS, so row-level security does not keep tenants "
+            "apart: name an ordinary role that owns the database"
+        )
+    return server
+
+
+async def _open_shared(settings: Settings, clock: Clock, server: Server, tenant: str) -> Journal:
+    """A tenant's journal in PostgreSQL. Refused while the home's own journal has memories that it lacks."""
+    keys_kept_s = settings.journal.idempotency_keep_days * 86_400
+    file = settings.home / rebuild.FILE
+    hidden = file.exists() and split_tenants.events_in(file)
+    refusal = SettingsError(
+        f"{file} has memories, and PostgreSQL at {server.place} has none. To move them there: "
+        f"fusion migrate --to postgresql --home {settings.home}"
+    )
+    if hidden and tenant not in await asyncio.to_thread(server.tenants):
+        raise refusal  # before a schema is made: journals are moved into an empty database
+    journal = await Journal.open_shared(server, tenant, keys_kept_s=keys_kept_s, clock=clock)
+    if hidden and not (await journal.watermark()).events:
+        await journal.close()
+        raise refusal
+    return journal
 
 
 async def _open_or_salvage(settings: Settings, clock: Clock) -> tuple[Journal, dict[str, str]]:
@@ -77,16 +132,14 @@ async def refill(journal: Journal, names: Sequence[str], places: Mapping[str, Pa
 async def write_marks(journal: Journal, places: Mapping[str, Path], *names: str) -> None:
     """Write the journal's mark into the home and next to these stores.
 
-    A journal that lost events writes no mark, so that the last one still shows how many it had. Nor is one written if
-    the journal is no longer in its home: a disk that was mounted over the home gets no file of ours.
+    The mark of a journal that lost events while it was open still shows how many it had. None is written if the journal
+    is no longer in its home: a disk that was mounted over the home gets no file of ours.
     """
-    if await journal.deleted_externally() > 0:
-        return
-    mark = await journal.watermark()
+    mark = await journal.mark()
     journal_file = places[store_watermarks.HOME] / rebuild.FILE
 
     def write(folder: Path) -> None:
-        if journal_file.exists():
+        if journal.shared or journal_file.exists():
             store_watermarks.write_mark(folder, mark)
 
     for name in {store_watermarks.HOME, *names}:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from fusion.contract import Embedder, HasLocalModel, Judge, JudgesWithModel, LanguageModel, ReadsInContext
+from fusion.contract import Embedder, HasLocalModel, Judge, JudgesWithModel, LanguageModel, ReadsInContext, Scope
 from fusion.errors import ModelMissing, SettingsError
 from fusion.gateway.embedders import Embedders
 from fusion.gateway.import_class import resolve
-from fusion.gateway.llm_budget import BudgetedModel
+from fusion.gateway.llm_budget import Budget, BudgetedModel
 from fusion.settings import EmbedderSettings, Settings
+
+if TYPE_CHECKING:
+    from fusion.store.postgres import Server
 
 log = logging.getLogger(__name__)
 SECOND = "adapters.embedders.second:SecondEncoder"
@@ -99,8 +103,13 @@ def require_model(settings: Settings) -> None:
         raise SettingsError("[judge] this judge asks the language model of [model]: name one there, [model] adapter")
 
 
-def open_language_model(settings: Settings) -> tuple[LanguageModel | None, tuple[str, ...]]:
-    """The language model with its budget, or None; and notes on what does not work if a configured one is missing."""
+def open_language_model(
+    settings: Settings, server: Server | None = None
+) -> tuple[BudgetedModel | None, tuple[str, ...]]:
+    """The language model with its budget, or None; and notes on what does not work if a configured one is missing.
+
+    The gateways that share a ``server`` share the budget.
+    """
     chosen = settings.model
     if not chosen.adapter:
         return None, ()
@@ -110,7 +119,10 @@ def open_language_model(settings: Settings) -> tuple[LanguageModel | None, tuple
         note = f"without the language model, facts are extracted by rules alone: {error}"
         log.error("%s", note)
         return None, (note,)
-    budgeted = BudgetedModel(
-        opened, calls_per_minute=chosen.calls_per_minute, tokens_per_minute=chosen.tokens_per_minute
-    )
-    return budgeted, ()
+    most = chosen.calls_per_minute, chosen.tokens_per_minute
+    budget: Budget | None = None
+    if server is not None:
+        from fusion.store.shared_budget import SharedBudget
+
+        budget = SharedBudget(server, Scope().tenant, *most)
+    return BudgetedModel(opened, calls_per_minute=most[0], tokens_per_minute=most[1], budget=budget), ()

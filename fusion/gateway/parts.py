@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from fusion.contract import Judge, LanguageModel, Scope, TracksUse
 from fusion.gateway.admission import Admission
+from fusion.gateway.backend_log import BackendLog
 from fusion.gateway.embedders import Embedders
 from fusion.gateway.health import Health
 from fusion.gateway.measures import Measures
 from fusion.gateway.prefix_windows import PrefixWindows
 from fusion.gateway.recent_questions import RecentQuestions
 from fusion.gateway.recordings import Recordings
+from fusion.gateway.size_log import SizeLog
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil import Distiller
 from fusion.ingest.forget import Forgetter
@@ -20,12 +23,14 @@ from fusion.ingest.forget_observations import ObservationForgetter
 from fusion.ingest.intake import Intake
 from fusion.ingest.observe import ObservationIntake
 from fusion.journal import Journal
+from fusion.journal.access_log import AccessLog
 from fusion.journal.external_refs import ExternalRefs
 from fusion.journal.inclusions import InclusionLog
 from fusion.journal.layers import LayerLog
 from fusion.journal.sessions import AskingSessions
 from fusion.journal.use import UseLog
 from fusion.lib.clock import Clock, utc_now
+from fusion.lib.request_rate import RequestRates
 from fusion.recall.gather import GuardedBackend
 from fusion.recall.io import Live
 from fusion.recall.receipt_store import ReceiptStore
@@ -38,6 +43,9 @@ from fusion.sources.session_watcher import SessionWatcher
 from fusion.upkeep.consolidator import Consolidator
 from fusion.upkeep.grade import Grader
 from fusion.upkeep.lifecycle import Lifecycle
+
+if TYPE_CHECKING:
+    from fusion.store.postgres import Server
 
 DEFAULT = Scope().tenant
 """the tenant of the home's owner; its folder is the home itself"""
@@ -61,7 +69,11 @@ class SharedParts:
     unwritable: str = ""
     """why the home cannot be written to; empty if it can"""
     clock: Clock = utc_now
+    server: Server | None = None
+    """the PostgreSQL database of the journals; None if they are files of the home"""
     measures: Measures = field(default_factory=Measures)
+    rates: RequestRates | None = None
+    """the requests of each tenant in a minute; None without a limit"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +94,9 @@ class TenantParts:
     external_refs: ExternalRefs
     asking_sessions: AskingSessions
     receipts: ReceiptStore
+    access_log: AccessLog
+    size_log: SizeLog
+    backend_log: BackendLog
     questions: RecentQuestions
     recordings: Recordings
     live: Live

@@ -21,8 +21,10 @@ log = logging.getLogger(__name__)
 
 SPARE_BYTES = 16 * 1024 * 1024
 """bytes to leave free on the disk of the copy, for files that the stores write"""
-_SKIP = shutil.ignore_patterns("embeddings", "server.*", "receipts.sqlite*", "*.lost-*", "lock", ".lock", "*.sock")
-"""files that are not copied since no question needs them: caches, logs, earlier receipts, locks"""
+_SKIP = shutil.ignore_patterns(
+    "embeddings", "server.*", "receipts.sqlite*", "access.sqlite*", "*.lost-*", "lock", ".lock", "*.sock"
+)
+"""files that are not copied since no question needs them: caches, logs, earlier receipts and accesses, locks"""
 _MEMORY_FOLDERS = ("/dev/shm", "/run/shm")  # noqa: S108 — in memory, if the disk is full
 PREFIX = "memory-fusion-copy-"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fusion.gateway.llm_budget import BudgetedModel
+from fusion import wire
 from fusion.gateway.measures import Measures, ModelUse
 from fusion.gateway.parts import TenantParts
 from fusion.journal import state
@@ -45,10 +45,33 @@ class ReadingCalls(TenantParts):
             uptime_s=self.health.uptime_s,
         )
 
-    def _models(self) -> Mapping[tuple[str, str], ModelUse]:
+    def models_used(self, *, of_all: bool) -> list[wire.ModelUse]:
+        """The use of each model since the start, with its cost where the settings have a price.
+
+        It is the use of this tenant, or ``of_all`` tenants.
+        """
+        prices = self.settings.telemetry.prices
+        return [
+            {
+                "model": model,
+                "use": use,
+                "calls": dict(counted.calls),
+                "tokens_read": counted.read,
+                "tokens_written": counted.written,
+                "cost": round(counted.cost(prices[model]), 6) if model in prices else None,
+            }
+            for (model, use), counted in (self._models() if of_all else self._models(self.tenant)).items()
+        ]
+
+    def _models(self, tenant: str | None = None) -> Mapping[tuple[str, str], ModelUse]:
         found: dict[tuple[str, str], ModelUse] = {}
         if self.live.judge is not None:
-            found[self.live.judge.name, "judge"] = self.measures.judge
-        if isinstance(self.model, BudgetedModel):
-            found[self.model.name, "model"] = self.model.use
+            found[self.live.judge.name, "judge"] = _use(self.measures.judge, tenant)
+        if self.model is not None:
+            found[self.model.name, "model"] = _use(self.measures.model, tenant)
         return found
+
+
+def _use(by_tenant: Mapping[str, ModelUse], tenant: str | None) -> ModelUse:
+    """The use by one tenant, by all of them without one."""
+    return ModelUse.sum(use for name, use in by_tenant.items() if tenant in (None, name))

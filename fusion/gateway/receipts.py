@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from math import ceil
 from typing import Any
 
 from fusion import wire
@@ -15,11 +15,16 @@ from fusion.gateway.in_tenant import in_tenant
 from fusion.gateway.owners import require_owner
 from fusion.gateway.parts import TenantParts
 from fusion.gateway.views import position_of
+from fusion.gateway.worth import by_backend, votes_on_backends, votes_on_recipes, worth_of
+from fusion.journal import feedback
 from fusion.journal.activity import activity
 from fusion.lib.ids import cursor as cursor_of
 from fusion.lib.ids import parse_cursor
 from fusion.recall.engine import explain
 from fusion.recall.receipt_store import ReceiptFilter
+
+MAX_LABELS = 5_000
+"""the latest votes that are counted"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,8 @@ class ReceiptCalls(TenantParts):
     async def activity(self, scope: Scope, days: int) -> wire.Activity:
         """How many memories were remembered, forgotten and decided on, and questions answered, on each of these days.
 
-        Questions are counted as long as their receipts are kept.
+        Questions are counted as long as their receipts are kept. For a whole tenant each day also has the bytes of its
+        stores, as far as they were noted; for `DEFAULT` they include the folders of all tenants.
         """
         today = self.live.now().astimezone(UTC).date()
         every = [today - timedelta(days=before) for before in reversed(range(days))]
@@ -74,38 +80,50 @@ class ReceiptCalls(TenantParts):
         found = await self.journal.read(activity, scope, since)
         chosen = ReceiptFilter(scope.tenant, scope.user_id, scope.agent_id, scope.session_id)
         asked = await self.receipts.by_day(chosen, since.timestamp())
+        sizes = {} if scope.named() else await asyncio.to_thread(self.size_log.days)
         sources: dict[date, dict[str, int]] = {day: {} for day in every}
         for (day, kind), number in sorted(found.remembered.items()):
             sources.setdefault(day, {})[kind] = number
-        return {
-            "days": [
-                {
-                    "day": day.isoformat(),
-                    "remembered": sum(sources[day].values()),
-                    "forgotten": found.forgotten[day],
-                    "decisions": found.decisions[day],
-                    "questions": asked[day],
-                    "sources": sources[day],
-                }
-                for day in every
-            ]
-        }
+        shown: list[wire.DayOfActivity] = [
+            {
+                "day": day.isoformat(),
+                "remembered": sum(sources[day].values()),
+                "forgotten": found.forgotten[day],
+                "decisions": found.decisions[day],
+                "questions": asked[day],
+                "sources": sources[day],
+            }
+            for day in every
+        ]
+        for one in shown:
+            if one["day"] in sizes:
+                one["bytes"] = sizes[one["day"]]
+        return {"days": shown}
 
     @in_tenant
     async def backend_history(self, scope: Scope, answers: int, *, all_users: bool = False) -> wire.BackendHistory:
         """How fast each backend was for the latest answers, and what it brought into their blocks. Raises NobodyNamed.
 
-        Prepared answers are left out: no backend was asked for them anew.
+        With the votes of people on its memories and on what recipes have put into blocks, and what its breaker and its
+        backlog were. Prepared answers are left out: no backend was asked for them anew.
         """
         await require_owner(self.journal, scope, all_users)
         chosen = ReceiptFilter(scope.tenant, scope.user_id, scope.agent_id, scope.session_id)
         rows = [one.row for one in await self.receipts.listed(chosen, answers) if not one.row["prepared"]]
         blocks = sum(bool(row["memories"]) for row in rows)
-        parts: dict[str, list[Mapping[str, Any]]] = {}
-        for row in rows:
-            for part in row["backends"]:
-                parts.setdefault(part["name"], []).append(part)
-        return {"answers": len(rows), "blocks": blocks, "backends": [_worth(n, p, blocks) for n, p in parts.items()]}
+        labels = [
+            label
+            for label in await self.journal.read(feedback.latest, scope.tenant, MAX_LABELS)
+            if scope.user_id in (None, label["scope"].get("user_id"))
+        ]
+        votes = votes_on_backends(labels)
+        worth = [worth_of(name, of_it, blocks, votes[name]) for name, of_it in by_backend(rows).items()]
+        for one in worth:
+            one["moments"] = [
+                {"at": moment.at.isoformat(), "status": moment.status, "backlog": moment.backlog}
+                for moment in self.backend_log.of(one["name"])
+            ]
+        return {"answers": len(rows), "blocks": blocks, "backends": worth, "votes": votes_on_recipes(labels)}
 
     async def _place_of(self, after: str, tenant: str) -> int:
         place = parse_cursor(after)
@@ -131,22 +149,3 @@ class ReceiptCalls(TenantParts):
                 f"there is no receipt {receipt_id}; receipts are kept for {self.settings.receipts.keep_days:g} days"
             )
         return body
-
-
-def _worth(name: str, parts: Sequence[Mapping[str, Any]], blocks: int) -> wire.BackendWorth:
-    """What one backend did for some answers."""
-    times = sorted(part["took_ms"] for part in parts if part["status"] in ("ok", "empty"))
-    return {
-        "name": name,
-        "asked": len(parts),
-        "answered": len(times),
-        "p50_ms": _percentile(times, 0.5),
-        "p95_ms": _percentile(times, 0.95),
-        "contributed": round(sum(part["in_block"] > 0 for part in parts) / blocks, 4) if blocks else 0.0,
-        "alone": round(sum(part["alone"] > 0 for part in parts) / blocks, 4) if blocks else 0.0,
-    }
-
-
-def _percentile(ascending: Sequence[float], share: float) -> float | None:
-    """The least value that so great a share of the values does not exceed; None without values."""
-    return ascending[max(0, ceil(share * len(ascending)) - 1)] if ascending else None

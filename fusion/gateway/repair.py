@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from fusion.contract import Event, ListsEvents, Remembers
+from fusion.errors import BadInput
 from fusion.gateway.bootstrap import of_tenant, open_shared
 from fusion.gateway.open_backends import open_backends
 from fusion.gateway.parts import DEFAULT, SharedParts
@@ -65,6 +66,8 @@ async def repair(settings: Settings, *, dry_run: bool, now: datetime | None = No
 
     Locks the home: raises HomeLocked while a server runs. Changes no store.
     """
+    if settings.database.in_use:
+        raise BadInput("The memories are in PostgreSQL ([database] url): restore that database from its own backup.")
     async with open_shared(settings) as shared:
         for folder in [settings.home, *sorted((settings.home / TENANTS).glob("*"))]:
             await asyncio.to_thread(rebuild.finish_exchange, folder)

@@ -87,7 +87,7 @@ class ReplayCalls(Answering):
             budget_chars=request.budget_chars or asked.budget_chars,
             max_results=request.max_results or asked.max_results,
         )
-        async with self.admission.slot(WAIT_S):
+        async with self.admission.slot(WAIT_S, self.tenant):
             io = _Steered(await self._as_of_now(recorded))
             try:
                 outcome = await fuse(asked, recipe, io, recorded.context, recorded.event)

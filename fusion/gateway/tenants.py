@@ -14,17 +14,21 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextvars import Context
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from fusion.contract import Scope
 from fusion.errors import StoreDamaged, StoreFull
 from fusion.home import TENANTS, tenant_folder
 from fusion.journal import Journal, split_tenants, store_watermarks
-from fusion.journal.outbox import has_open_deliveries
+from fusion.journal.outbox import has_open, has_open_deliveries
 from fusion.recall.receipt_store import move_receipts
 from fusion.settings import Settings
+
+if TYPE_CHECKING:
+    from fusion.store.postgres import Server
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +75,8 @@ class Tenants(Generic[T]):
     home: Path
     open: Callable[[str], AbstractAsyncContextManager[T]]
     most_open: int
+    server: Server | None = None
+    """the database of the journals; None if they are in the folders"""
     refusal: str = ""
     """why a tenant without its own journal cannot be opened: the home's journal, which may have its memories, is
     damaged"""
@@ -84,7 +90,9 @@ class Tenants(Generic[T]):
         if one is None:
             stack = AsyncExitStack()
             # A separate task: the first caller may be cancelled while others wait for the same tenant.
-            one = self._open[tenant] = _OpenTenant(asyncio.create_task(self._open_tenant(tenant, stack)), stack)
+            # It has a context of its own as well: its tasks go on after the first caller's lease has ended.
+            opening = asyncio.create_task(self._open_tenant(tenant, stack), context=Context())
+            one = self._open[tenant] = _OpenTenant(opening, stack)
         self._open.move_to_end(tenant)
         one.calls += 1
         one.idle.clear()
@@ -124,7 +132,7 @@ class Tenants(Generic[T]):
         if self.refusal and not (folder / "journal.sqlite").exists():
             raise StoreDamaged(self.refusal)
         try:
-            await asyncio.to_thread(_write_name, folder, tenant)
+            await asyncio.to_thread(write_name, folder, tenant)
         except OSError as error:
             if not (folder / "journal.sqlite").exists():
                 raise StoreFull(
@@ -132,14 +140,21 @@ class Tenants(Generic[T]):
                 ) from error
         return await stack.enter_async_context(self.open(tenant))
 
-    def names(self) -> list[str]:
-        """Every tenant that has a folder, open or not."""
+    async def names(self) -> list[str]:
+        """Every tenant that has a folder, or a schema in the database, open or not."""
+        return await asyncio.to_thread(self._names)
+
+    def _names(self) -> list[str]:
+        if self.server is not None:
+            return [name for name in self.server.tenants() if name != Scope().tenant]
         return [json.loads(file.read_text(encoding="utf-8")) for file in self._files()]
 
     def _files(self) -> list[Path]:
         return sorted((self.home / TENANTS).glob(f"*/{NAME}"))
 
     def _with_open_deliveries(self) -> list[str]:
+        if self.server is not None:
+            return [name for name in self._names() if self.server.run(name, has_open)]
         waiting = [file for file in self._files() if has_open_deliveries(file.with_name("journal.sqlite"))]
         return [json.loads(file.read_text(encoding="utf-8")) for file in waiting]
 
@@ -179,7 +194,7 @@ async def _close(one: _OpenTenant[T], before: asyncio.Task[None] | None, settle_
     await one.stack.aclose()
 
 
-def _write_name(folder: Path, tenant: str) -> None:
+def write_name(folder: Path, tenant: str) -> None:
     """Make a tenant's folder, with its name in it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not (file := folder / NAME).exists():
@@ -197,7 +212,7 @@ async def move_tenants(journal: Journal, home: Path, places: Mapping[str, Path])
         await asyncio.to_thread(store_watermarks.remove_marks, places)
     for tenant in tenants:
         folder = tenant_folder(home, tenant)
-        await asyncio.to_thread(_write_name, folder, tenant)
+        await asyncio.to_thread(write_name, folder, tenant)
         await asyncio.to_thread(move_receipts, home / "receipts.sqlite", tenant, folder / "receipts.sqlite")
         if not await journal.move_tenant(tenant, folder / "journal.sqlite"):
             log.error("%s has not all that the home's journal has of its tenant, which stays there", folder)

@@ -56,6 +56,8 @@ from fusion.lib.ids import EPISODE
 from fusion.lib.provenance import parse_provenance
 from fusion.lib.redact import redact
 from fusion.lib.temporal_facts import with_episodes
+from fusion.settings_table import uses_database
+from fusion.store import database
 from fusion.store.rows import add_missing_columns
 from fusion.store.sqlite import Connection, connect, copy_of, migrate
 from fusion.version import VERSION as PROGRAM
@@ -116,13 +118,20 @@ class Export:
 
 
 async def exported(
-    home: Path, opened: Opened, caller: str, *, tenant: str | None = None, user_id: str | None = None
+    home: Path,
+    others: Sequence[str],
+    opened: Opened,
+    caller: str,
+    *,
+    tenant: str | None = None,
+    user_id: str | None = None,
 ) -> Export:
     """The export of a home while it is open, each journal from one snapshot; close it.
 
+    ``others`` are its tenants besides the owner.
     The owner exports every tenant, or one; the caller of another tenant its own. Raises BadInput, NotFound, StoreFull.
     """
-    names = _exported_tenants(home, caller, tenant)
+    names = _exported_tenants(others, caller, tenant)
     export = Export(spool(home), user_id)
     try:
         with disk_errors(home):
@@ -152,12 +161,12 @@ def disk_errors(folder: Path, what: str = "a copy of the export") -> Iterator[No
         raise StoreFull(f"{folder} has no room for {what} ({error.strerror}): make room there") from error
 
 
-def _exported_tenants(home: Path, caller: str, tenant: str | None) -> list[str]:
+def _exported_tenants(others: Sequence[str], caller: str, tenant: str | None) -> list[str]:
     if caller != DEFAULT:
         if tenant not in (None, caller):
             raise BadInput("this key opens another tenant: leave out tenant, or use the token of the home's owner")
         return [caller]
-    names = [DEFAULT, *tenants_of(home)]
+    names = [DEFAULT, *others]
     if tenant is None:
         return names
     if tenant not in names:
@@ -180,6 +189,8 @@ def export_closed_home(home: Path, file: BinaryIO) -> None:
 
     Nothing in the home changes; the journal of an earlier version is migrated in the copy. Raises NotFound.
     """
+    if uses_database(home):
+        raise BadInput("The memories are in PostgreSQL ([database] url): start the server, which exports them.")
     folders = [home, *(tenant_folder(home, tenant) for tenant in tenants_of(home))]
     if not any(map(_has_journal, folders)):
         raise NotFound(f"{home} is no home with memories: it has no journal.sqlite")
@@ -359,12 +370,21 @@ async def _opened_for(
     async with AsyncExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder, prefix=DRY_RUN)))
         file = work / "journal.sqlite"
-        if tenant == DEFAULT or _has_journal(tenant_folder(folder, tenant)):
+        if tenant == DEFAULT or await _has_tenant(home, tenant):
             async with opened(tenant) as one:
                 await one.journal.snapshot(_copy, file)
         journal = await Journal.open(file)
         stack.push_async_callback(journal.close)
         yield journal, None
+
+
+async def _has_tenant(home: TenantParts, tenant: str) -> bool:
+    """Whether a tenant has a journal, so that opening it makes none."""
+    if not home.journal.shared:
+        return _has_journal(tenant_folder(home.settings.home, tenant))
+    from fusion.store.postgres_copy import has_tenant
+
+    return await home.journal.read(has_tenant, tenant)
 
 
 def remove_dry_runs(home: Path) -> None:
@@ -373,10 +393,22 @@ def remove_dry_runs(home: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _copy(db: Connection, file: Path) -> None:
-    file.touch(mode=0o600)
-    with closing(sqlite3.connect(file)) as copy:
-        db.backup(copy)
+def _copy(db: database.Connection, file: Path) -> None:
+    """Copy a journal into a file."""
+    if isinstance(db, sqlite3.Connection):
+        file.touch(mode=0o600)
+        with closing(sqlite3.connect(file)) as copy:
+            db.backup(copy)
+        return
+    from fusion.store.postgres import Connection as OfServer
+    from fusion.store.postgres_copy import copy_into
+    from fusion.store.tables import tables_of
+
+    assert isinstance(db, OfServer)  # noqa: S101 — there are two kinds
+    with closing(connect(file)) as copy:
+        migrate(copy, STEPS)
+        add_missing_columns(copy, "event")
+        copy_into(db, copy, tables_of(STEPS))
 
 
 @dataclass(slots=True)

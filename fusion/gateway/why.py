@@ -9,12 +9,12 @@ from typing import cast
 from typing_extensions import TypedDict
 
 from fusion import wire
-from fusion.contract import Scope
+from fusion.contract import Event, Scope
 from fusion.errors import NotFound
 from fusion.gateway import decisions
 from fusion.gateway.in_tenant import in_tenant
 from fusion.gateway.parts import TenantParts
-from fusion.journal import audit, external_refs, inclusions, layers, outbox, rows, state
+from fusion.journal import audit, distil_queue, external_refs, inclusions, layers, outbox, rows, state
 from fusion.journal.browsing import standing_of
 from fusion.journal.external_refs import is_external
 from fusion.journal.inclusions import Inclusion
@@ -72,6 +72,7 @@ class WhyCalls(TenantParts):
             "superseded_by": await self._ref_of(record.superseded_by, scope),
             "state": dict(decisions.shown_state(record.state, default)),
             "copies": await self._copies(record.ref),
+            "facts": [] if record.trust == "quarantined" else await self._stated_facts(event),
             "layers": await self._layers(event.event_id),
             **await self._used(event.event_id, record.ref, scope, limit),
             "changes": await self._changes(record.ref, scope),
@@ -103,6 +104,7 @@ class WhyCalls(TenantParts):
             "superseded_by": None,
             "state": {},
             "copies": {item.backend: "its own"},
+            "facts": [],
             "layers": {},
             **await self._used(item.ref, item.ref, scope, limit),
             "changes": await self._changes(item.ref, scope),
@@ -124,6 +126,7 @@ class WhyCalls(TenantParts):
             "superseded_by": None,
             "state": {},
             "copies": {},
+            "facts": [],
             "layers": {},
             "included": 0,
             "inclusions": [],
@@ -131,6 +134,12 @@ class WhyCalls(TenantParts):
             "changes": [],
             "forgotten": {"at": entry.at.isoformat(), "by": entry.by, "backends": dict(entry.backends)},
         }
+
+    async def _stated_facts(self, event: Event) -> list[wire.StatedFact]:
+        """The triples that the graphs got with an event."""
+        distilled = await self.journal.read(distil_queue.extractions, [event.event_id]) if event.derived_from else {}
+        extraction = distilled.get(event.event_id) or self.deliverer.extraction(event)
+        return [{"subject": one.subject, "predicate": one.predicate, "object": one.object} for one in extraction.facts]
 
     async def _used(self, item: str, ref: str, scope: Scope, limit: int) -> _Used:
         """The latest blocks and packs with a memory, how many there are, and what contradicted it in them."""

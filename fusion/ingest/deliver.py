@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Literal
@@ -27,15 +27,15 @@ from fusion.contract import (
     Remembers,
     StoresState,
 )
-from fusion.errors import FusionError, HttpStatus, InvalidAnswer, StillThere
+from fusion.errors import DatabaseUnreachable, FusionError, HttpStatus, InvalidAnswer, StillThere
 from fusion.ingest.extract import extract
 from fusion.ingest.verify import Ask, Verifier
-from fusion.ingest.wakeup import wait_for_news
 from fusion.journal import Journal, distil_queue
 from fusion.journal.outbox import Due
 from fusion.lib.backoff import backoff_s
 from fusion.lib.clock import Clock, utc_now
 from fusion.lib.text_cache import empty_text_caches
+from fusion.lib.wakeup import wait_for_news
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +45,8 @@ DELIVERY_TIMEOUT_S = 300.0
 """seconds for one delivery; a backend that takes longer hangs"""
 FIRST_BACKOFF_S, MAX_BACKOFF_S, BACKOFF_SPREAD = 0.5, 60.0, 0.2
 """seconds between tries while a backend fails: doubled up to a minute, ± 20 %"""
+OTHERS_S = 0.5
+"""seconds between two looks at what other gateways have claimed"""
 MAX_ATTEMPTS, MAX_ATTEMPT_BACKOFF_S = 24, 7200.0
 """tries of one event that a backend rejects, with at most two hours between them: a day in all"""
 MAX_CACHED_EXTRACTIONS = 4096
@@ -108,12 +110,37 @@ class Deliverer:
 
     def wake(self) -> None:
         """Signal that deliveries or deletions were added."""
-        for name in self._stores:
+        self._wake(self._stores)
+
+    async def wake_for_unclaimed(self) -> None:
+        """Wake the tasks of backends that have deliveries or deletions which no gateway is making."""
+        self._wake(await self._outbox.unclaimed([*self._stores]))
+
+    def _wake(self, names: Iterable[str]) -> None:
+        for name in names:
             self._idle[name].clear()
             self._wakeups[name].set()
 
     async def settle(self) -> None:
-        """Wait until every backend has everything, or has failed and will be tried again later."""
+        """Wait until every backend has everything, or has failed and will be tried again later.
+
+        So it waits for what other gateways have claimed, and for what one that died has left.
+        """
+        has_looked = False
+        while True:
+            await self._idle_everywhere()
+            # Read after the wait: another gateway may have claimed meanwhile what this one was about to deliver.
+            others = await self._outbox.claims_of_others()
+            if others.held:
+                has_looked = False
+                await self._sleep(OTHERS_S)
+            elif others.ended and not has_looked:
+                has_looked = True
+                self.wake()  # what a gateway that died had claimed is now due here
+            else:
+                return
+
+    async def _idle_everywhere(self) -> None:
         await asyncio.gather(*(quiet.wait() for quiet in self._idle.values()))
 
     async def backlog(self) -> Mapping[str, int]:
@@ -128,22 +155,26 @@ class Deliverer:
                 busy = await self._deliver_round(name)
                 if busy and self._on_change is not None:
                     await self._on_change(name)
-            except Exception as error:  # noqa: BLE001 — no fault of a backend ends its task
+                self.faults.pop(name, None)
+                failures = 0
+                if not busy:
+                    if not self._wakeups[name].is_set():
+                        self._idle[name].set()
+                    if all(quiet.is_set() for quiet in self._idle.values()):
+                        self._outbox.drop_made()
+                    await self._wait(name)
+            except Exception as error:  # noqa: BLE001 — no fault of a backend or of the journal ends its task
                 failures += 1
                 self.faults[name] = f"{type(error).__name__}: {error}"
-                log.warning("backend %s did not take a delivery (try %d): %s", name, failures, type(error).__name__)
+                said = "the journal's database was away, so backend %s got nothing (try %d): %s"
+                if not isinstance(error, DatabaseUnreachable):
+                    said = "backend %s did not take a delivery (try %d): %s"
+                log.warning(said, name, failures, type(error).__name__)
                 self._idle[name].set()
                 asked_s = getattr(error, "retry_after_s", None) or 0.0
                 await self._sleep(
                     max(backoff_s(failures, FIRST_BACKOFF_S, MAX_BACKOFF_S, spread=BACKOFF_SPREAD), asked_s)
                 )
-                continue
-            self.faults.pop(name, None)
-            failures = 0
-            if not busy:
-                if not self._wakeups[name].is_set():
-                    self._idle[name].set()
-                await self._wait(name)
 
     async def _wait(self, name: str) -> None:
         """Wait for a wake-up, or for the next due delivery."""
@@ -152,7 +183,8 @@ class Deliverer:
         pause_s = None if next_at is None else (next_at - now).total_seconds()
         if pause_s is not None and pause_s <= 0:
             return
-        await wait_for_news(self._wakeups[name], pause_s, self._sleep)
+        pauses = [one for one in (pause_s, self._outbox.poll_s) if one is not None]
+        await wait_for_news(self._wakeups[name], min(pauses, default=None), self._sleep)
 
     async def _deliver_round(self, name: str) -> bool:
         """Deliver urgent events, else delete one batch and deliver one; whether there was anything to do."""
@@ -242,7 +274,7 @@ class Deliverer:
         extracted = [
             Extracted(d.event, distilled.get(d.event.event_id) or self.extraction(d.event), d.state) for d in batch
         ]
-        async with asyncio.timeout(DELIVERY_TIMEOUT_S):
+        async with self._outbox.renewing(name), asyncio.timeout(DELIVERY_TIMEOUT_S):
             acknowledged = await store.remember(extracted)
         if len(acknowledged) != len(batch):
             raise InvalidAnswer(f"{name} acknowledged {len(acknowledged)} of {len(batch)} events")
@@ -315,8 +347,11 @@ class Deliverer:
             found: dict[int, Forgotten | StillThere] = {seq: done for seq, done in known.items() if done is not None}
             texts = {one.seq: self._sought.get((name, one.event.event_id), one.event) for one in batch}
             wanted = [replace(one, event=texts[one.seq]) for one in batch if known.get(one.seq, "absent") is None]
+            claimed = await self._outbox.claim(name, [one.seq for one in wanted], "forget") if wanted else set()
+            wanted = [one for one in wanted if one.seq in claimed]
             if wanted:
-                outcomes = await self._verifier.delete(name, store, wanted)
+                async with self._outbox.renewing(name):
+                    outcomes = await self._verifier.delete(name, store, wanted)
                 found |= {one.seq: outcome for one, outcome in zip(wanted, outcomes, strict=True)}
                 done = [(one.seq, found[one.seq]) for one in wanted]
                 await self._outbox.mark_forgotten(

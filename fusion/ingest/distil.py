@@ -18,15 +18,16 @@ from fusion.contract import Event, Extraction, LanguageModel, Trust
 from fusion.errors import HttpStatus, InvalidAnswer, RateLimited
 from fusion.ingest.deliver import Deliverer
 from fusion.ingest.distil_prompt import MAX_ANSWER_TOKENS, SYSTEM, Distilled, ask, read
-from fusion.ingest.wakeup import wait_for_news
 from fusion.journal import Journal, distil_queue
 from fusion.journal.distil_queue import DistilJob
+from fusion.journal.leases import LEASE_S, OTHERS_S
 from fusion.lib.backoff import backoff_s
 from fusion.lib.clock import Clock, utc_now
 from fusion.lib.grading import MAX_IMPORTANCE
 from fusion.lib.ids import UuidSource, uuid7
 from fusion.lib.queue_worker import QueueWorker
 from fusion.lib.stated_fields import to_stated
+from fusion.lib.wakeup import wait_for_news
 from fusion.lib.words import content_hash
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,8 @@ log = logging.getLogger(__name__)
 SOURCE = "distilled"
 """the `Event.source` of a distilled memory"""
 
+LEASE = "distil"
+"""the name of the lease under which one of the gateways that share a journal distils"""
 MAX_EXCHANGE_TURNS, MAX_EXCHANGE_CHARS = 8, 12_000
 """maximum turns and characters of one exchange, which one call sends to the model: some 3,500 tokens"""
 CONTEXT_TURNS = 3
@@ -113,20 +116,36 @@ class Distiller(QueueWorker):
         if self._news.is_set():
             return
         self._idle.set()
+        if self._journal.shared:  # a gateway that died may have left some
+            pause_s = LEASE_S if pause_s is None else min(pause_s, LEASE_S)
         await wait_for_news(self._news, pause_s, self._sleep)
 
     async def _round(self) -> float | None:
         """Distil one exchange and return 0; else the seconds until one is ready, None without any."""
+        ready, pause_s = await self._ready()
+        if not ready:
+            return pause_s
+        self._idle.clear()
+        async with self._journal.leases.held(LEASE) as held:
+            if held is not None:
+                if self._journal.shared:  # another gateway may have distilled it since
+                    ready, _ = await self._ready()
+                if ready:
+                    await self._distil(ready)
+        if held is None:
+            await self._sleep(OTHERS_S)
+        return 0.0
+
+    async def _ready(self) -> tuple[Sequence[DistilJob], float | None]:
+        """An exchange that is ready; without one, the seconds until one is, None without any."""
         now = self._clock()
         ready_at: list[datetime] = []
         for exchange, full in exchanges(await self._journal.read(distil_queue.oldest, MAX_JOBS_READ)):
             at = self._ready_at(exchange, full)
             if at <= now or at > now + self._quiet + LONGEST_RETRY:
-                self._idle.clear()
-                await self._distil(exchange)
-                return 0.0
+                return exchange, 0.0
             ready_at.append(at)
-        return max((min(ready_at) - now).total_seconds(), 0.001) if ready_at else None
+        return (), max((min(ready_at) - now).total_seconds(), 0.001) if ready_at else None
 
     def _ready_at(self, exchange: Sequence[DistilJob], full: bool) -> datetime:
         """When an exchange is ready: at once if it is full, else after a quiet time."""

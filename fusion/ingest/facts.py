@@ -14,6 +14,7 @@ from typing import Literal
 from fusion.contract import Fact
 from fusion.ingest.entities import COMMON, LINK, WORD, is_common
 from fusion.lib.times import find_time
+from fusion.lib.words import find_words
 
 MAX_FACTS = 8
 
@@ -159,6 +160,8 @@ _STATEMENT = re.compile(
 _CONTINUED = re.compile(rf"{_ADVERBS}\s*(?P<verb>(?i:{_VERB}))\s+(?P<object>\S.*)", re.DOTALL)
 """a clause without a subject of its own: "… and bought a lamp", "Started a new job!" """
 _SEEN = re.compile(rf"(?i:\b(?:is|are|am|{_VERB})|['’]m)\s")
+_SEEN_WORDS = frozenset({"is", "are", "am", "m"} | {find_words(form)[0] for form, _ in _PREDICATES})
+"""one of these is in each text that `_SEEN` finds something in"""
 
 # Clauses -----------------------------------------------------------------------------------------------------------
 
@@ -225,9 +228,16 @@ def facts(prose: str, speaker: str | None) -> list[Fact]:
     for sentence in _SENTENCE_END.split(prose):
         if len(found) >= MAX_FACTS:
             break
-        if not sentence.endswith(("?", "？")) and _SEEN.search(sentence) and not _ARROW.search(sentence):
+        if not sentence.endswith(("?", "？")) and _states(sentence) and not _ARROW.search(sentence):
             found.update(dict.fromkeys(_statements(sentence, speaker)))
     return list(found)[:MAX_FACTS]
+
+
+def _states(sentence: str) -> bool:
+    """Whether a sentence has a verb that states something."""
+    if sentence.isascii() and _SEEN_WORDS.isdisjoint(find_words(sentence.lower())):
+        return False  # found in a tenth of the time; other letters, such as "ſ", match those of the pattern
+    return _SEEN.search(sentence) is not None
 
 
 def _chain(line: str) -> Iterator[Fact]:

@@ -17,8 +17,8 @@ from fusion.journal.observations import Wanted
 from fusion.lib.clock import Clock
 from fusion.lib.observation import EpisodeType, redacted_copy
 from fusion.lib.observation_lines import BLANK
+from fusion.store.database import Row
 from fusion.store.segments import Place
-from fusion.store.sqlite import Row
 
 REDACTED = "[REDACTED]"
 BATCH = 1_000

@@ -14,7 +14,7 @@ from fusion.journal.append import Stored
 from fusion.journal.items import StoredItem
 from fusion.lib.item_address import Address
 from fusion.lib.items import Item, same_value, text_of, written
-from fusion.store.sqlite import Connection
+from fusion.store.database import Connection
 
 MAX_TRIES = 100
 """tries of a put while others put the same key; each time one of them gets through"""

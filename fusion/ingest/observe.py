@@ -28,9 +28,9 @@ from fusion.lib.ids import EPISODE, UuidSource
 from fusion.lib.observation import NewObservation, Observation, Observed, line_of, observed
 from fusion.lib.observation_lines import BLANK, own_observation
 from fusion.lib.redact import redact
+from fusion.store.database import Row
 from fusion.store.dead_letters import DeadLetters
 from fusion.store.segments import CutSegment, Place, SegmentLog
-from fusion.store.sqlite import Row
 
 log = logging.getLogger(__name__)
 

@@ -755,6 +755,7 @@ def _receipt(receipt_id: str, packed: _Packed, took_ms: float) -> Receipt:
         "recipe": {"name": recipe.name, "hash": recipe.hash},
         "took_ms": round(took_ms, 2),
         "characters": len(block.text),
+        "candidate_tokens": _tokens_in_full(packed.order),
         "budget": _budget(packed.packing, block),
         "rerank": packed.rerank,
         "backends": [_summary(a, packed.refused.get(a.backend, {})) for a in packed.answers],
@@ -765,6 +766,12 @@ def _receipt(receipt_id: str, packed: _Packed, took_ms: float) -> Receipt:
     if packed.contradictions:
         summary["contradictions"] = list(packed.contradictions)
     return Receipt(receipt_id, query.scope.tenant, query.now.timestamp(), summary, _reasons(packed.order, block))
+
+
+def _tokens_in_full(order: Sequence[Scored]) -> int:
+    """The estimated tokens of all candidates in full, each once: what an agent would read without a block."""
+    texts = {scored.ref: scored.pooled.candidate.hit.text for scored in order}
+    return sum(map(estimate_tokens, texts.values()))
 
 
 def _calibration(used: Calibration | None) -> dict[str, Any] | None:

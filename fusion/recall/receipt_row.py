@@ -37,6 +37,7 @@ def row_of(
         "took_ms": summary["took_ms"],
         "characters": summary["characters"],
         "tokens": summary["budget"]["used_tokens"],
+        "candidate_tokens": summary.get("candidate_tokens"),
         "memories": len(shown),
         "refs": [ref for ref, _ in shown[:MAX_REFS]],
         "recipe": summary["recipe"],

@@ -1,4 +1,4 @@
-"""Stores the receipts of a home in one SQLite file, and drops the oldest."""
+"""Stores receipts in one SQLite file of the home, or in another table, and drops the oldest."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 import zstandard
 
-from fusion.errors import NotFound
+from fusion.errors import FusionError, NotFound
 from fusion.lib.background_writer import BackgroundWriter
 from fusion.recall.receipt import Receipt, rows_of, with_current_keys
 from fusion.recall.receipt_row import row_of_earlier
@@ -101,8 +101,30 @@ _TABLE = (
 _INSERT = f"insert or replace into receipt values({', '.join('?' for _ in Stored._fields)})"
 
 
+class ReceiptTable(Protocol):
+    """The table of a tenant's receipts, in a file or in a database that gateways share; used from several threads."""
+
+    @property
+    def day(self) -> str:
+        """SQL for the day of a receipt since 1970, UTC."""
+
+    def next_seq(self, last: int) -> int:
+        """The place of the next answer in the order of the answers; ``last`` is that of the one before."""
+
+    def write(self, rows: Sequence[Stored], before: float | None) -> None:
+        """Store receipts, and drop those from ``before`` that time if one is given, and the oldest beyond the bound."""
+
+    def rows(self, query: str, values: Sequence[object]) -> Sequence[Sequence[Any]]:
+        """All rows of a query."""
+
+    def drop(self, before: float) -> int:
+        """Drop what is from before a time; returns how many."""
+
+    def close(self) -> None: ...
+
+
 class ReceiptStore(BackgroundWriter):
-    """A home's receipts, kept for a configured time.
+    """A tenant's receipts, kept for a configured time.
 
     A receipt can be read as soon as its request is answered: new ones wait in memory for the next write, at most
     `LINGER_S` later and outside of any request. A crash may lose these few.
@@ -110,25 +132,13 @@ class ReceiptStore(BackgroundWriter):
 
     LINGER_S = 0.25
 
-    def __init__(self, file: Path, keep_days: float, max_bytes: float = MAX_BYTES) -> None:
-        """``max_bytes`` limits the file; beyond it the oldest receipts are dropped early."""
+    def __init__(self, table: ReceiptTable, keep_days: float) -> None:
         super().__init__()
-        self._file = file
-        self._max_bytes = max_bytes
+        self._table = table
         self._keep_s = keep_days * 86_400
         self._waiting: dict[str, Stored] = {}
         self._swept = 0.0
         self._failing = False
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = threading.Lock()
-        """held by each use of the database, which several threads share"""
-        try:
-            self._database = _opened(file)
-        except sqlite3.DatabaseError:
-            # The gateway must start without its old receipts.
-            file.replace(file.with_suffix(".damaged"))
-            log.error("%s was damaged; it is set aside as %s", file, file.with_suffix(".damaged").name)
-            self._database = _opened(file)
         self.last = int((self._first("select max(seq) from receipt", ()) or (0,))[0] or 0)
         """the place of the latest receipt in the order of the answers; 0 before the first"""
 
@@ -138,7 +148,7 @@ class ReceiptStore(BackgroundWriter):
             self._waiting.pop(next(iter(self._waiting)))
         # Serialised at once, while its thousands of small values are still in the processor's cache.
         body = orjson.dumps({**receipt.summary, "candidates": receipt.reasons}, option=orjson.OPT_NON_STR_KEYS)
-        self.last = max(self.last + 1, time.time_ns() // 1_000_000)
+        self.last = self._table.next_seq(self.last)
         row = receipt.row
         self._waiting[receipt.receipt_id] = Stored(
             self.last,
@@ -160,7 +170,7 @@ class ReceiptStore(BackgroundWriter):
             return
         try:
             await asyncio.to_thread(self._write, batch)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, FusionError) as error:
             if not self._failing:
                 log.warning("receipts cannot be written: %s", error)
             self._failing = True
@@ -175,41 +185,10 @@ class ReceiptStore(BackgroundWriter):
             one._replace(body=compress(one.body)) for one in batch
         ]  # to a sixth, in less time than it saves in writing
         now = time.time()
-        with self._lock:
-            self._database.execute("begin immediate")
-            try:
-                self._database.executemany(_INSERT, rows)
-                if now - self._swept > 60:  # sweeping costs a scan of the index; once a minute is often enough
-                    self._database.execute("delete from receipt where at < ?", (now - self._keep_s,))
-                    self._swept = now
-                self._database.execute("commit")
-                self._bound()
-            except sqlite3.Error:
-                if self._database.in_transaction:
-                    self._database.execute("rollback")
-                raise
-
-    def _bound(self) -> None:
-        """Drops the oldest receipts of a file that is too large, and frees its pages."""
-        pages, free, size = (self._number(name) for name in ("page_count", "freelist_count", "page_size"))
-        if pages * size <= self._max_bytes:
-            return
-        used = max(1, (pages - free) * size)
-        share = max(0.0, 1 - KEPT_SHARE * self._max_bytes / used)
-        (rows,) = self._database.execute("select count(*) from receipt").fetchone()
-        self._database.execute(
-            "delete from receipt where seq in (select seq from receipt order by at limit ?)",
-            (int(rows * share) + 1,),
-        )
-        if self._number("auto_vacuum") == _INCREMENTAL:
-            self._database.executescript("pragma incremental_vacuum")  # execute would free one page alone
-        else:  # a file of an earlier version
-            self._database.execute(f"pragma auto_vacuum = {_INCREMENTAL}")
-            self._database.execute("vacuum")
-        self._database.execute("pragma wal_checkpoint(truncate)").fetchall()
-
-    def _number(self, pragma: str) -> int:
-        return int(self._database.execute(f"pragma {pragma}").fetchone()[0])
+        sweeps = now - self._swept > 60  # sweeping costs a scan of the index; once a minute is often enough
+        self._table.write(rows, now - self._keep_s if sweeps else None)
+        if sweeps:
+            self._swept = now
 
     async def read(self, receipt_id: str, tenant: str) -> Mapping[str, Any]:
         """One receipt. Raises NotFound, also for another tenant's and for an expired one."""
@@ -257,8 +236,22 @@ class ReceiptStore(BackgroundWriter):
         since = time.time() - self._keep_s
         before = MAX_SEQ if chosen.before is None else chosen.before
         values = (chosen.tenant, since, before, chosen.after or 0, *chosen.equal.values(), limit)
-        with self._lock:
-            return [Listed(seq, orjson.loads(row)) for seq, row in self._database.execute(query, values)]
+        return [Listed(seq, orjson.loads(row)) for seq, row in self._table.rows(query, values)]
+
+    async def naming(self, ref: str, tenant: str) -> tuple[str, ...]:
+        """The ids of the receipts of answers with this memory in their block."""
+        await self.flush()
+        return await asyncio.to_thread(self._naming, ref, tenant)
+
+    def _naming(self, ref: str, tenant: str) -> tuple[str, ...]:
+        query = (
+            "select receipt_id from receipt where tenant = ? and at >= ? and row is not null "
+            "and instr(cast(row as text), ?) > 0 "
+            "and exists(select 1 from json_each(cast(row as text), '$.refs') where value = ?)"
+        )
+        quoted = orjson.dumps(ref.encode("utf-8", "replace").decode()).decode()
+        found = self._table.rows(query, (tenant, time.time() - self._keep_s, quoted, ref))
+        return tuple(receipt_id for (receipt_id,) in found)
 
     async def by_day(self, chosen: ReceiptFilter, since: float) -> Counter[date]:
         """The number of receipts of a list by the day of the question, UTC, since a time in seconds since 1970."""
@@ -267,12 +260,9 @@ class ReceiptStore(BackgroundWriter):
 
     def _by_day(self, chosen: ReceiptFilter, since: float) -> Counter[date]:
         equal = "".join(f" and {name} = ?" for name in chosen.equal)
-        query = (
-            f"select cast(at / 86400 as integer), count(*) from receipt where tenant = ? and at >= ?{equal} group by 1"
-        )
+        query = f"select {self._table.day}, count(*) from receipt where tenant = ? and at >= ?{equal} group by 1"
         values = (chosen.tenant, since, *chosen.equal.values())
-        with self._lock:
-            found = self._database.execute(query, values).fetchall()
+        found = self._table.rows(query, values)
         return Counter({datetime.fromtimestamp(day * 86_400, UTC).date(): n for day, n in found})
 
     def _body(self, receipt_id: str, tenant: str) -> bytes | None:
@@ -296,29 +286,94 @@ class ReceiptStore(BackgroundWriter):
         return await asyncio.to_thread(self._prune, dry_run)
 
     def _prune(self, dry_run: bool) -> int:
-        query = "select count(*) from receipt" if dry_run else "delete from receipt"
-        with self._lock:
-            cursor = self._database.execute(f"{query} where at < ?", (time.time() - self._keep_s,))
-            if dry_run:
-                return int(cursor.fetchone()[0])
-            self._bound()
-            return cursor.rowcount
+        before = time.time() - self._keep_s
+        if dry_run:
+            return int(self._table.rows("select count(*) from receipt where at < ?", (before,))[0][0])
+        return self._table.drop(before)
 
-    def _first(self, query: str, values: Sequence[object]) -> tuple[Any, ...] | None:
-        with self._lock:
-            found: tuple[Any, ...] | None = self._database.execute(query, values).fetchone()
-            return found
+    def _first(self, query: str, values: Sequence[object]) -> Sequence[Any] | None:
+        return next(iter(self._table.rows(query, values)), None)
 
     async def close(self) -> None:
         await super().close()
-        await asyncio.to_thread(self._shut)
+        await asyncio.to_thread(self._table.close)
 
-    def _shut(self) -> None:
+
+class ReceiptFile:
+    """The receipts of a home in one SQLite file, which is bounded in bytes."""
+
+    day = "cast(at / 86400 as integer)"
+
+    def __init__(self, file: Path, max_bytes: float = MAX_BYTES) -> None:
+        """``max_bytes`` limits the file; beyond it the oldest receipts are dropped early."""
+        self._max_bytes = max_bytes
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock = threading.Lock()
+        """held by each use of the database, which several threads share"""
+        try:
+            self._database = open_receipts(file)
+        except sqlite3.DatabaseError:
+            # The gateway must start without its old receipts.
+            file.replace(file.with_suffix(".damaged"))
+            log.error("%s was damaged; it is set aside as %s", file, file.with_suffix(".damaged").name)
+            self._database = open_receipts(file)
+
+    def next_seq(self, last: int) -> int:
+        return max(last + 1, time.time_ns() // 1_000_000)
+
+    def write(self, rows: Sequence[Stored], before: float | None) -> None:
+        with self._lock:
+            self._database.execute("begin immediate")
+            try:
+                self._database.executemany(_INSERT, rows)
+                if before is not None:
+                    self._database.execute("delete from receipt where at < ?", (before,))
+                self._database.execute("commit")
+                self._bound()
+            except sqlite3.Error:
+                if self._database.in_transaction:
+                    self._database.execute("rollback")
+                raise
+
+    def _bound(self) -> None:
+        """Drops the oldest receipts of a file that is too large, and frees its pages."""
+        pages, free, size = (self._number(name) for name in ("page_count", "freelist_count", "page_size"))
+        if pages * size <= self._max_bytes:
+            return
+        used = max(1, (pages - free) * size)
+        share = max(0.0, 1 - KEPT_SHARE * self._max_bytes / used)
+        (rows,) = self._database.execute("select count(*) from receipt").fetchone()
+        self._database.execute(
+            "delete from receipt where seq in (select seq from receipt order by at limit ?)",
+            (int(rows * share) + 1,),
+        )
+        if self._number("auto_vacuum") == _INCREMENTAL:
+            self._database.executescript("pragma incremental_vacuum")  # execute would free one page alone
+        else:  # a file of an earlier version
+            self._database.execute(f"pragma auto_vacuum = {_INCREMENTAL}")
+            self._database.execute("vacuum")
+        self._database.execute("pragma wal_checkpoint(truncate)").fetchall()
+
+    def _number(self, pragma: str) -> int:
+        return int(self._database.execute(f"pragma {pragma}").fetchone()[0])
+
+    def rows(self, query: str, values: Sequence[object]) -> list[Sequence[Any]]:
+        with self._lock:
+            return self._database.execute(query, values).fetchall()
+
+    def drop(self, before: float) -> int:
+        with self._lock:
+            dropped = self._database.execute("delete from receipt where at < ?", (before,)).rowcount
+            self._bound()
+            return dropped
+
+    def close(self) -> None:
         with self._lock:
             self._database.close()
 
 
-def _opened(file: Path) -> sqlite3.Connection:
+def open_receipts(file: Path) -> sqlite3.Connection:
+    """Open or make a file of receipts; one of an earlier version is migrated."""
     database = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
     try:
         file.chmod(0o600)
@@ -386,8 +441,8 @@ def move_receipts(file: Path, tenant: str, target: Path) -> None:
     if not file.exists():
         return
     try:
-        _opened(target).close()
-        with closing(_opened(file)) as db:
+        open_receipts(target).close()
+        with closing(open_receipts(file)) as db:
             db.execute("attach ? as own", (str(target),))
             moved = ", ".join(Stored._fields[1:])  # in the order of the answers, under numbers of the own file
             db.execute(

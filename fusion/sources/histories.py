@@ -19,7 +19,6 @@ import orjson
 
 from fusion.contract import Audience, Place, Scope
 from fusion.ingest.intake import MAX_TEXT_CHARS, MAX_URGENT_MEMORIES, Intake, NewMemory
-from fusion.ingest.wakeup import wait_for_news
 from fusion.journal import Journal, histories
 from fusion.journal.histories import Backlog, HistoryKey, Taken, Waiting
 from fusion.lib.backoff import backoff_s
@@ -27,6 +26,7 @@ from fusion.lib.budget import clip
 from fusion.lib.clock import Clock, utc_now
 from fusion.lib.envelope import MARKED, UNATTENDED, Said, said, without_own_block, without_wrappers
 from fusion.lib.queue_worker import QueueWorker
+from fusion.lib.wakeup import wait_for_news
 from fusion.lib.words import content_hash
 from fusion.sources.follow import OPENING, Followed, edits_first_turn, fingerprint, follow
 from fusion.sources.turns import Turn, is_group_key, message_turn
@@ -96,6 +96,8 @@ class Histories(QueueWorker):
         self._clock = clock
         self._sleep = sleep
         self._owner = secrets.token_hex(8)
+        self._own = self._owner if journal.shared else None
+        """whose leases it may end; None for all, since this process holds the home"""
         self._idle.set()
         self.on_change: Callable[[HistoryKey], None] = lambda key: None
         """called once new, changed or retired turns of a session are in the journal"""
@@ -130,7 +132,7 @@ class Histories(QueueWorker):
         if started:
             try:
                 async with asyncio.timeout(CLOSE_S):
-                    await self._journal.write(histories.release_all)
+                    await self._journal.write(histories.release_all, self._own)
                     while await self._take_next(early=True):
                         pass
             except Exception as error:  # noqa: BLE001 — they are on the disk, and taken in at the next start
@@ -142,7 +144,7 @@ class Histories(QueueWorker):
             self._news.clear()
             try:
                 if not released:
-                    await self._journal.write(histories.release_all)
+                    await self._journal.write(histories.release_all, self._own)
                     released = True
                 pause_s = await self._round()
             except Exception as error:  # noqa: BLE001 — the histories stay on the disk after any fault

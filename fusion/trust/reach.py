@@ -6,6 +6,7 @@ Settings are recognised by the form of their names, as `fusion.settings` and eve
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ from fusion.trust.fingerprint import References
 
 OWN_VARIABLES = frozenset(
     "ANTHROPIC_API_KEY COGNEE_API_KEY COGNEE_PASSWORD GEMINI_API_KEY HINDSIGHT_API_KEY MEM0_API_KEY MEMGRAPH_PASSWORD "
-    "MISTRAL_API_KEY NEO4J_PASSWORD OPENAI_API_KEY QDRANT_API_KEY VOYAGE_API_KEY".split()
+    "MISTRAL_API_KEY NEO4J_PASSWORD OPENAI_API_KEY POSTGRES_PASSWORD QDRANT_API_KEY VOYAGE_API_KEY".split()
 )
 """variables that a settings file may name for a key or a password, with all that begin with FUSION_"""
 
@@ -94,7 +95,7 @@ def reach_of(content: bytes | None, folder: Path, around: Path) -> Reach:
             found["ours" if shipped(str(value)) else "loads"].append(NamedSetting(key, str(value)))
         elif kind is not None and value not in ("", None):
             path = kind in ("key_files", "folders", "writes")
-            text = "true" if value is True else str(value)
+            text = "true" if value is True else without_password(str(value))
             found[kind].append(NamedSetting(key, str(rooted(text, folder)) if path else text))
     top = {name: table.get(name) for name in ("recipes_folder", "home")}
     named = {name: str(rooted(value, folder)) for name, value in top.items() if isinstance(value, str) and value}
@@ -136,6 +137,20 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+_PASSWORD_PARAMETER = re.compile(r"([?&](?:ssl)?password=)[^&]*")
+"""of a URL of PostgreSQL"""
+
+
+def without_password(text: str) -> str:
+    """A URL without its password; any other text as it is."""
+    try:
+        password = urlsplit(text).password
+    except ValueError:
+        return text
+    shown = text if not password else text.replace(f":{password}@", ":…@", 1)
+    return _PASSWORD_PARAMETER.sub(r"\1…", shown) if "://" in shown else shown
 
 
 def host_of(url: str) -> str:

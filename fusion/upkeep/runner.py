@@ -1,6 +1,7 @@
 """Runs the jobs of a home: by their schedules and on request, one run of each at a time.
 
-Each run takes a lease in the journal, renews it while it works, and leaves a receipt there. A run that ends with its
+Each run takes a lease in the journal, renews it while it works, and leaves a receipt there. Where gateways share the
+journal, all that its steps write there is refused once the lease has ended. A run that ends with its
 process leaves a lease that runs out; the next run of the same slot continues where it was.
 """
 
@@ -17,6 +18,7 @@ from typing import Any, NoReturn, TypeVar
 from fusion.errors import FusionError, JobRunning, LeaseLost, NotFound
 from fusion.journal import Journal, jobs
 from fusion.journal.jobs import JobRun, JobState, Lease, LogPage, RunRequest, Status
+from fusion.lib import trace
 from fusion.lib.clock import Clock, utc_now
 from fusion.lib.did_you_mean import hint
 from fusion.upkeep.job import Job, JobContext, Progress, no_progress
@@ -224,8 +226,16 @@ class Runner:
         if lease is None:
             return None
         self._progress[job.name] = JobProgress(0, None, "")
+        said: dict[str, trace.Value] = {
+            "fusion.job": job.name,
+            "fusion.job.started_by": request.started_by,
+            "fusion.job.dry_run": request.dry_run,
+        }
         try:
-            return await self._run_leased(job, lease, request.dry_run, progress)
+            with trace.span(f"job {job.name}", attributes=said) as span:
+                run = await self._run_leased(job, lease, request.dry_run, progress)
+                _trace_outcome(span, run)
+                return run
         finally:
             del self._progress[job.name]
 
@@ -234,18 +244,22 @@ class Runner:
         context.run = f"j{lease.run}"
         context.progress = self._shown(job.name, progress)
         faults: dict[str, str] = {}
-        try:
-            stopped = await self._while_leased(self._steps(job, context, lease, faults), lease)
-        except asyncio.CancelledError:
-            receipt = _receipt(context, self.host, faults, "the server stopped")
-            await self.journal.write(
-                jobs.finish, lease, "stopped", receipt, self.clock(), keep_step=True, keep_slot=False
-            )
-            raise
-        status: Status = "failed" if faults else "stopped" if stopped else "done"
-        keep_step = bool(stopped) or dry_run  # a dry run leaves the step of the run before
-        receipt = _receipt(context, self.host, faults, stopped)
-        return await self.journal.write(jobs.finish, lease, status, receipt, self.clock(), keep_step=keep_step)
+        with self.journal.fenced("job", lease.job, lease.token) as fence:
+            try:
+                stopped = await self._while_leased(self._steps(job, context, lease, faults), lease)
+            except asyncio.CancelledError:
+                receipt = _receipt(context, self.host, faults, "the server stopped")
+                await self.journal.write(
+                    jobs.finish, lease, "stopped", receipt, self.clock(), keep_step=True, keep_slot=False
+                )
+                fence.is_over = True
+                raise
+            status: Status = "failed" if faults else "stopped" if stopped else "done"
+            keep_step = bool(stopped) or dry_run  # a dry run leaves the step of the run before
+            receipt = _receipt(context, self.host, faults, stopped)
+            ended = await self.journal.write(jobs.finish, lease, status, receipt, self.clock(), keep_step=keep_step)
+            fence.is_over = True
+            return ended
 
     async def _steps(self, job: Job, context: JobContext, lease: Lease, faults: dict[str, str]) -> str:
         """Do the steps of a run; returns why it stopped early, or "". A step that fails does not stop the others.
@@ -302,12 +316,21 @@ class Runner:
         while True:
             await self.sleep(self.lease.total_seconds() / 3)
             try:
-                await self.journal.write(jobs.renew, lease, self.clock() + self.lease)
+                await self.journal.write(jobs.renew, lease, self.clock(), self.lease)
             except LeaseLost:
                 log.warning("another run has replaced this one of the job %s", lease.job)
                 raise
             except FusionError as error:  # it is tried again before the lease runs out
                 log.debug("the lease of the job %s was not renewed: %s", lease.job, error)
+
+
+def _trace_outcome(span: trace.Span, run: JobRun) -> None:
+    """Put the outcome of a run into its span: numbers and names alone, since a fault's message may quote a memory."""
+    span.set_attribute("fusion.status", run.status)
+    span.set_attribute("fusion.job.steps", run.receipt["steps"]["done"])
+    if faults := run.receipt["faults"]:
+        span.set_attribute("fusion.job.failed_steps", len(faults))
+        span.fail(next(iter(faults.values())).partition(":")[0])
 
 
 def _receipt(context: JobContext, host: str, faults: Mapping[str, str], stopped: str) -> dict[str, Any]:

@@ -174,10 +174,48 @@ class Shepherd:
             if not text.strip():
                 raise BadInput(f"{self.workspace.root / FILE} is empty or missing: there is nothing to promote")
             data = read.data or b""
+            self._keep_earlier(now)
             self._write("baseline.md", data)
             self._write_json("baseline.json", {"at": now.isoformat(), "sha256": hash_of(data)})
             self._store(Seen(text, _last(self.workspace.changes(FILE)), text))
             return Baseline(text, now, hash_of(data))
+
+    def earlier(self) -> datetime | None:
+        """When the baseline before this one was promoted; None if there was none, or it holds again."""
+        about = self._json("earlier.json")
+        return None if about is None else datetime.fromisoformat(about["at"])
+
+    def undo_promotion(self, expected: str) -> Baseline:
+        """Make the earlier baseline the baseline again, if the present one has the SHA-256 ``expected``.
+
+        Raises BadInput, also where there was no earlier one. It can be done once after each promotion.
+        """
+        with locked(self.folder):
+            about, earlier = self._json("baseline.json"), self._json("earlier.json")
+            if about is None or earlier is None or about["sha256"] != expected:
+                raise BadInput("this baseline has no earlier one to go back to: look at it again")
+            try:
+                data = (self.folder / "archive" / earlier["archived"]).read_bytes()
+            except FileNotFoundError:
+                data = b""
+            if hash_of(data) != earlier["sha256"]:
+                raise BadInput(f"the earlier baseline, {earlier['archived']}, was changed or deleted in the archive")
+            self._write("baseline.md", data)
+            self._write_json("baseline.json", {"at": earlier["at"], "sha256": earlier["sha256"]})
+            self._write_json("seen.json", earlier["seen"])
+            (self.folder / "earlier.json").unlink()
+            sync(self.folder)
+            return Baseline(data.decode("utf-8"), datetime.fromisoformat(earlier["at"]), earlier["sha256"])
+
+    def _keep_earlier(self, now: datetime) -> None:
+        """Archive the baseline that is about to be replaced, so that a promotion can be undone."""
+        before = self.baseline(damaged=True)
+        if before is None:
+            return
+        archived = Path(self._archive((self.folder / "baseline.md").read_bytes(), now)).name
+        seen = asdict(self._seen(before))
+        kept = {"at": before.at.isoformat(), "sha256": before.hash, "archived": archived, "seen": seen}
+        self._write_json("earlier.json", kept)
 
     # Comparison and decision --------------------------------------------------------------------------------------
 
@@ -276,6 +314,12 @@ class Shepherd:
             self._record(done)
             self._store(Seen(text, change.number, look.baseline.text if by_hand_too else look.expected))
             return done
+
+    def restore_by_hand(self, look: Look, now: datetime) -> Incident:
+        """Restore all that the file lacks of the baseline, since a person asked for it. Raises as `restore`."""
+        cosines = [drift.by_words(one) for one in look.total.passages]
+        found = self.judge(look, [], cosines).total
+        return self.restore(look, ["a person asked for it"], found, now, by_hand_too=True)
 
     # Changes since the last comparison ----------------------------------------------------------------------------
 

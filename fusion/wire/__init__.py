@@ -6,6 +6,8 @@ The client returns them, the command line prints them, and the OpenAPI document 
 
 from fusion.wire.agent_tools import *  # noqa: F403
 from fusion.wire.answers import *  # noqa: F403
+from fusion.wire.audit import *  # noqa: F403
+from fusion.wire.comparisons import *  # noqa: F403
 from fusion.wire.episodes import *  # noqa: F403
 from fusion.wire.facts import *  # noqa: F403
 from fusion.wire.graph import *  # noqa: F403

@@ -252,11 +252,30 @@ class PrefixCounts(TypedDict):
 
 
 class Caller(TypedDict):
-    """Who makes a request: the name of its key ("owner" with the home's token), its role and its tenant."""
+    """Who makes a request: the name of its key ("owner" with the home's token), its role and its tenant.
+
+    ``decides_on_proposals`` as `[proposals] decided_by` says.
+    """
 
     name: str
     role: Literal["reader", "proposer", "writer", "operator"]
     tenant: str
+    decides_on_proposals: bool
+
+
+class ModelUse(TypedDict):
+    """The use of a model since the server's start: by the tenant, or by all tenants for the home's operator.
+
+    ``use`` is judge, or model for all else that asks `[model]`, whose tokens are estimated. ``calls`` are by their
+    outcome. ``cost`` is by `[telemetry.prices]`, null for a model without a price.
+    """
+
+    model: str
+    use: str
+    calls: dict[str, int]
+    tokens_read: int
+    tokens_written: int
+    cost: float | None
 
 
 class Status(TypedDict):
@@ -286,6 +305,8 @@ class Status(TypedDict):
     """for the home's owner"""
     agents: NotRequired[dict[str, int]]
     """how many memories each agent has, by name; without a scope only"""
+    models: NotRequired[list[ModelUse]]
+    """without a scope only"""
     incidents: NotRequired[list[str]]
     """drifts of MEMORY.md from its baseline that a person should look at, for the home's owner"""
     requests: Requests

@@ -61,6 +61,14 @@ class ForgottenThen(TypedDict):
     backends: dict[str, str]
 
 
+class StatedFact(TypedDict):
+    """A triple that a memory states, as the rules or a model extracted it."""
+
+    subject: str
+    predicate: str
+    object: str
+
+
 class Why(TypedDict):
     """What is known of a memory. ``status`` is current, superseded, retired, merged, quarantined, forgotten, or how it
     ended (archived, expired, lost, …)."""
@@ -75,6 +83,8 @@ class Why(TypedDict):
     state: dict[str, Any]
     copies: dict[str, str]
     """by backend: done, pending or failed"""
+    facts: list[StatedFact]
+    """what graphs were given of it; none while it is quarantined, as they say what its text does"""
     layers: dict[str, str]
     """what made its stored abstract and overview, by maker: the version of the ``rules``, the name of the ``model``"""
     included: int

@@ -22,7 +22,7 @@ from fusion.errors import NotFound
 from fusion.gateway.gateway import Gateway
 from fusion.journal import Journal
 from fusion.recall.receipt import Receipt
-from fusion.recall.receipt_store import ReceiptStore
+from fusion.recall.receipt_store import ReceiptFile, ReceiptStore
 from fusion.settings import EmbedderSettings
 from fusion.store.sqlite import WAL_BYTES, connect
 from tests.adapters.embedders.helpers import token_bytes
@@ -44,14 +44,14 @@ def receipt(number: int) -> Receipt:
 async def test_receipts_keep_to_their_bytes_and_the_oldest_go(tmp_path: Path) -> None:
     """The file shrinks, the newest stay, also in a file that was made without a bound."""
     file = tmp_path / "receipts.sqlite"
-    free = ReceiptStore(file, keep_days=7)
+    free = ReceiptStore(ReceiptFile(file), keep_days=7)
     for number in range(60):
         free.keep(receipt(number))
         await free.flush()
     await free.close()
     before = file.stat().st_size
     assert before > 600_000
-    bound = ReceiptStore(file, keep_days=7, max_bytes=300_000)
+    bound = ReceiptStore(ReceiptFile(file, max_bytes=300_000), keep_days=7)
     for number in range(60, 70):
         bound.keep(receipt(number))
         await bound.flush()

@@ -22,6 +22,7 @@ from typing import Any
 import httpx
 
 from fusion.doors.http.app import create_app
+from fusion.doors.http.openapi import examples
 from fusion.gateway.gateway import Gateway
 from fusion.settings import load
 from fusion.trust import allow
@@ -163,6 +164,9 @@ class Tenant:
         votes = {"receipt_id": receipts[0], "useful": [], "useless": []}
         me.note("POST /v1/feedback", await self.post("/v1/feedback", votes))
         await me.get("/v1/feedback")
+        comparison = examples()["keep_comparison"]["request"]
+        me.note("POST /v1/comparisons", await self.post("/v1/comparisons", comparison))
+        await me.get("/v1/comparisons")
         more: dict[str, str] = {}
         while cursor := (await me.get("/v1/memories", limit="3", **more))["next_cursor"]:
             more = {"cursor": cursor}
@@ -178,6 +182,8 @@ class Tenant:
         await me.post("/v1/forget", {"source": "mail", "dry_run": True})
         await me.post("/v1/retire", {"files": [{"source": "mail", "keep": []}], "dry_run": True})
         await me.get("/v1/forgotten", limit="2")
+        for more in ({}, {"ref": "m5"}, {"action": "forget"}, {"since": "2026-01-01"}):
+            await me.get("/v1/audit", user_id="ana", limit="2", **more)
         await me.get("/v1/sources")
         await me.get("/v1/batches")
         await me.post("/v1/undo", {"dry_run": True})
@@ -222,6 +228,9 @@ class Tenant:
             await me.status("GET", path)
         for name in ("links", "sessions", "renewals"):
             await me.status("POST", f"/v1/inspector/{name}", {})
+        await me.status("GET", "/v1/inspector/memory-file")
+        for name in ("promote", "undo-promotion", "restore"):
+            await me.status("POST", f"/v1/inspector/memory-file/{name}", {"sha256": "0" * 64})
         # What it writes now has the next numbers.
         await me.post("/v1/memories", {"text": f"The last note is of the {word}.", "at": "2025-06-01T00:00:00Z"})
         await me.post("/v1/tools/memory_append", {"text": f"The last line is of the {word}."})

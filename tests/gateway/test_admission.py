@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -190,5 +191,31 @@ def test_every_question_gets_a_slot_or_an_error(
         assert len(crowd.order) == ends.count(None)
         assert crowd.at_once <= most
         assert crowd.admission.under_way == 0
+
+    run(work())
+
+
+@pytest.mark.feature("a tenant that floods the gateways does not keep others from being answered")
+def test_a_tenant_that_floods_three_gateways_starves_nobody() -> None:
+    """300 questions a gateway of one tenant, of 0.1 s each; each of another tenant's is answered within its 1.5 s."""
+
+    async def work() -> None:
+        gateways = [Admission(64, computing(0.99)) for _ in range(3)]
+        answered: Counter[str] = Counter()
+
+        async def ask(number: int, tenant: str) -> None:
+            async with gateways[number % 3].slot(1.5, tenant):
+                await asyncio.sleep(0.1)
+                answered[tenant] += 1
+
+        flood = [asyncio.create_task(ask(n, "flood")) for n in range(900)]
+        await asyncio.sleep(0.5)
+        await asyncio.gather(*(ask(n, "quiet") for n in range(30)))
+        refused = [one for one in await asyncio.gather(*flood, return_exceptions=True) if one is not None]
+        assert answered["quiet"] == 30
+        assert refused
+        assert all(isinstance(one, Overloaded) for one in refused)
+        assert answered["flood"] + len(refused) == 900
+        assert all(one.under_way == 0 for one in gateways)
 
     run(work())

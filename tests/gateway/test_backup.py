@@ -76,7 +76,8 @@ async def test_backup_is_private_and_has_no_stores_and_secrets(tmp_path: Path) -
         await remember(gateway, TEXT)
     (home / "token").write_text("secret")
     back_up(home, target)
-    assert sorted(path.name for path in target.iterdir()) == [MANIFEST, "journal.sqlite", "receipts.sqlite"]
+    databases = ["access.sqlite", "journal.sqlite", "receipts.sqlite"]
+    assert sorted(path.name for path in target.iterdir()) == sorted([MANIFEST, *databases])
     assert stat.S_IMODE(target.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in target.glob("*.sqlite")} == {0o600}
     archive = tmp_path / "backups" / "b.tar.gz"

@@ -8,9 +8,11 @@ import pytest
 
 from fusion.errors import BackendTimeout, BackendUnreachable, HttpStatus, InvalidAnswer, RateLimited, Unauthorized
 from fusion.gateway.llm_budget import MAX_WAIT_S, OPEN_S, BudgetedModel
+from fusion.journal import Journal
 from fusion.lib.breaker import FAILURES
 from fusion.lib.budget import estimate_tokens
 from tests.fakes import FakeModel
+from tests.postgres.servers import Database
 
 
 class Clock:
@@ -164,3 +166,59 @@ async def test_close_closes_the_model():
     inner = FakeModel("x")
     await metered(inner, Clock()).close()
     assert inner.closed
+
+
+@pytest.mark.feature("gateways on one PostgreSQL keep to one budget of the language model together")
+async def test_gateways_share_one_budget(postgres_database: Database) -> None:
+    """Three gateways ask at once: they make no more calls than one minute allows, also after a gateway ended."""
+    store = pytest.importorskip("fusion.store.postgres")
+    shared_budget = pytest.importorskip("fusion.store.shared_budget")
+    servers = [store.Server(postgres_database.url) for _ in range(3)]
+    for server in servers:
+        await asyncio.to_thread(server.open)
+    journal = await Journal.open_shared(servers[0], "default")
+    asked, answered = estimate_tokens("systemuser"), estimate_tokens("x")
+
+    def models(calls: int, tokens: int) -> list[BudgetedModel]:
+        return [
+            BudgetedModel(
+                FakeModel("x"),
+                calls_per_minute=calls,
+                tokens_per_minute=tokens,
+                budget=shared_budget.SharedBudget(server, "default", calls, tokens),
+            )
+            for server in servers
+        ]
+
+    outcomes = await asyncio.gather(*(asks(model) for model in models(7, 100_000) for _ in range(6)))
+    assert outcomes.count(None) == 7
+    assert all(0 < wait_s <= 60 for wait_s in outcomes if wait_s is not None)
+    assert await asks(models(7, 100_000)[0]) is not None
+    await journal.write(lambda db: db.execute("update model_call set at = at - 60000000").rowcount)
+    one, two, three = models(100, 2 * asked + 1000 + answered)
+    assert await asks(one, 1000) is None
+    assert await asks(two, 1000) is None  # the first has been corrected to what its answer had
+    assert await asks(three, 1000) is not None
+    await journal.close()
+    for server in servers:
+        await asyncio.to_thread(server.close)
+
+
+async def test_a_call_that_the_breaker_refuses_is_not_counted_for_the_others(postgres_database: Database) -> None:
+    store = pytest.importorskip("fusion.store.postgres")
+    shared_budget = pytest.importorskip("fusion.store.shared_budget")
+    server = store.Server(postgres_database.url)
+    await asyncio.to_thread(server.open)
+    journal = await Journal.open_shared(server, "default")
+    budget = shared_budget.SharedBudget(server, "default", 100, 100_000)
+    failing = BudgetedModel(
+        FakeModel(BackendUnreachable("away")), calls_per_minute=1, tokens_per_minute=1, budget=budget
+    )
+    for _ in range(FAILURES):
+        with pytest.raises(BackendUnreachable):
+            await failing.complete("system", "user", 10)
+    assert await asks(failing) is not None
+    (row,) = await journal.read(lambda db: db.execute("select count(*) as n from model_call").fetchall())
+    assert row["n"] == FAILURES
+    await journal.close()
+    await asyncio.to_thread(server.close)

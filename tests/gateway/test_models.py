@@ -82,6 +82,21 @@ class TestEmbeddingProvider:
             assert DECIDED in (await gateway.fuse(ASKED, scope=NADIA)).block
             assert (await gateway.status())["embedder"] == "compatible/nomic-embed-text@768"
 
+    @pytest.mark.model
+    async def test_a_home_opens_while_the_server_of_its_model_is_down(self, home: Path) -> None:
+        """`fusion embed-serve` does not run: words find, the answer is degraded, and a note names the fix."""
+        async with Chaos() as server:
+            pass
+        chosen = load(home=home, embedder={"provider": "embed-serve", "url": server.url})
+        async with Gateway.open(chosen) as gateway:
+            await gateway.remember([NewMemory(DECIDED, scope=NADIA)])
+            await gateway.settle()
+            found = await gateway.fuse(ASKED, scope=NADIA)
+            assert DECIDED in found.block
+            assert found.degraded
+            notes = [note for state in await gateway.backends() for note in state["notes"]]
+            assert any("start it with fusion embed-serve" in note for note in notes), notes
+
     async def test_unknown_provider_stops_the_start(self, home: Path) -> None:
         """A079: without a key or a server the home does not open, and no other provider is used."""
         chosen = load(home=home, embedder={"provider": "voyage"})

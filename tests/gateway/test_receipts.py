@@ -18,6 +18,7 @@ from fusion.gateway.gateway import Gateway
 from fusion.gateway.receipts import ReceiptsRequest
 from fusion.gateway.recent_questions import MAX_CHARS, MAX_CHARS_OF_ALL, MAX_QUESTIONS, RecentQuestions
 from fusion.ingest.intake import NewMemory
+from fusion.lib.budget import estimate_tokens
 from fusion.recall.engine import FuseRequest
 from fusion.recall.receipt import Receipt
 from tests.patience import load
@@ -56,6 +57,7 @@ async def test_row_of_a_receipt_says_what_was_answered(home: Path) -> None:
     assert (backend["name"], backend["status"], backend["count"]) == ("memory", "ok", 1)
     assert (backend["in_block"], backend["alone"]) == (1, 1)
     assert row.pop("tokens") > 0
+    assert row.pop("candidate_tokens") == estimate_tokens("The harbour master is called Marta.")
     row.pop("at")
     assert row == {
         "receipt_id": fused.receipt_id,
@@ -163,6 +165,7 @@ def kept_answer(*parts: tuple[str, str, float, int, int], memories: int = 1) -> 
     names = ("name", "status", "took_ms", "in_block", "alone")
     return {
         "receipt_id": f"r{id(parts)}",
+        "at": "2026-03-14T09:30:00+00:00",
         "memories": memories,
         "prepared": False,
         "backends": [{**dict(zip(names, part, strict=True)), "count": 1} for part in parts],
@@ -186,6 +189,8 @@ async def test_history_of_backends_has_times_and_shares(home: Path) -> None:
         assert (await gateway.backend_history(ALL, 1))["answers"] == 0  # the latest one was prepared
     assert (found["answers"], found["blocks"]) == (21, 20)
     one, two = found["backends"]
+    assert [span["p50_ms"] for span in one.pop("spans")][:3] == [1.0, 3.0, 5.0]
+    assert [span["answered"] for span in two["spans"]] == [1] * 10 + [0] * 10
     assert one == {
         "name": "a",
         "asked": 21,
@@ -194,5 +199,29 @@ async def test_history_of_backends_has_times_and_shares(home: Path) -> None:
         "p95_ms": 20.0,
         "contributed": 1.0,
         "alone": 0.25,
+        "votes": {"useful": 0, "useless": 0},
+        "moments": [],
     }
     assert (two["asked"], two["answered"], two["p50_ms"], two["contributed"]) == (20, 10, 500.0, 0.0)
+
+
+@pytest.mark.feature(
+    "… the votes on what it found, and what its breaker and backlog were",
+    of="`GET /v1/backends/history` has each backend's percentiles of time and its share in the blocks",
+)
+async def test_history_has_votes_and_the_states_of_backends(home: Path) -> None:
+    async with opened(home) as gateway:
+        ref = await remember(gateway, "The harbour master is called Marta.")
+        fused = await gateway.fuse(FuseRequest("who is the harbour master?", ADA))
+        await gateway.feedback(fused.receipt_id, ADA, useful=[ref])
+        await gateway.note_backends()
+        gateway.backend_log.note(datetime.now(UTC), {"memory": ("open", 7)})
+        found = await gateway.backend_history(ADA, 100)
+        of_bob = await gateway.backend_history(BOB, 100)
+    (backend,) = found["backends"]
+    assert backend["votes"] == {"useful": 1, "useless": 0}
+    assert [(one["status"], one["backlog"]) for one in backend["moments"][-2:]] == [("ready", 0), ("open", 7)]
+    (recipe,) = found["votes"]["recipes"]
+    assert (recipe["name"], recipe["answers"], recipe["useful"], recipe["share"]) == (fused.recipe["name"], 1, 1, 1.0)
+    assert found["votes"]["better"] is None
+    assert of_bob["votes"]["recipes"] == []

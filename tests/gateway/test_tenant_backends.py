@@ -1,4 +1,4 @@
-"""Backends that no tenant owns alone keep tenants apart: a Qdrant server, and the user's folders of Markdown."""
+"""Backends that no tenant owns alone keep tenants apart: Qdrant, PostgreSQL, and the user's folders of Markdown."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,6 +15,7 @@ from fusion.gateway.gateway import Gateway
 from fusion.home import tenant_folder
 from fusion.ingest.intake import NewMemory
 from fusion.settings import Settings, load
+from tests.postgres.servers import PostgreSQL
 
 MARKDOWN = "adapters.markdown:Markdown"
 PATIENT = {"deadline_ms": 60_000}
@@ -74,6 +76,40 @@ async def test_qdrant_collection_of_a_tenant_is_not_affected_by_another(home: Pa
     assert alone == crowd
     assert alone[1]["items"] == len(MINE)
     assert [text for text, _ in alone[1]["bees"]] != []
+
+
+@pytest.mark.skipif(find_spec("psycopg") is None, reason="needs the extra `postgres`")
+@pytest.mark.feature(
+    "… in PostgreSQL each tenant has its own schema, so its word statistics, totals and refs are its own",
+    of="each tenant has its own journal",
+)
+@pytest.mark.parametrize(("me", "other"), PAIRS)
+async def test_postgres_schema_of_a_tenant_is_not_affected_by_another(
+    home: Path, postgres: PostgreSQL, me: str, other: str
+) -> None:
+    observed = []
+    for crowded in (False, True):
+        with postgres.database() as database:
+            password = str(urlsplit(database.url).password)
+            (file := home.parent / "password").write_text(password)
+            chosen = settings_of(
+                home / str(crowded),
+                "postgres",
+                adapter="adapters.postgres:Postgres",
+                url=database.url.replace(f":{password}@", "@"),
+                password_file=str(file),
+                connect_ms=60_000,
+            )
+            async with Gateway.open(chosen) as gateway:
+                if crowded:
+                    await write(gateway, other, THEIRS)
+                await write(gateway, me, MINE)
+                if crowded:
+                    await write(gateway, other, ("one more of the harbour",))
+                observed.append(await seen(gateway, me, "postgres"))
+    alone, crowd = observed
+    assert alone == crowd
+    assert alone["items"] == len(MINE)
 
 
 @pytest.mark.feature(

@@ -120,3 +120,13 @@ async def test_why_keeps_to_its_scope(gateway: Gateway) -> None:
     await gateway.forget(ref, NADIA)
     with pytest.raises(NotFound, match="none was forgotten"):
         await gateway.why(ref, OMAR)
+
+
+async def test_why_shows_the_facts_that_graphs_got(gateway: Gateway) -> None:
+    """Those of the rules, as every graph has them; none of a memory that was forgotten."""
+    (ref,) = await remember(gateway, "Nadia Petrova works for Hjulhuset.")
+    assert {"subject": "Nadia Petrova", "predicate": "works at", "object": "Hjulhuset"} in (
+        await gateway.why(ref, NADIA)
+    )["facts"]
+    await gateway.forget(ref, NADIA)
+    assert (await gateway.why(ref, NADIA))["facts"] == []

@@ -6,15 +6,16 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime
 
 import pytest
 
 from fusion.contract import Extraction, State
-from fusion.errors import BackendUnreachable, HttpStatus, RateLimited
+from fusion.errors import BackendUnreachable, DatabaseUnreachable, HttpStatus, RateLimited
 from fusion.ingest.deliver import BATCH_EVENTS, FIRST_BACKOFF_S, MAX_ATTEMPTS, MAX_BACKOFF_S, Deliverer
 from fusion.ingest.intake import Intake, NewMemory
 from fusion.journal import Journal
-from fusion.journal.outbox import Due
+from fusion.journal.outbox import Due, Outbox
 from tests.ingest.helpers import ME, START, FakeClock, FakeStore, Reading, event
 
 
@@ -113,6 +114,52 @@ async def test_the_rules_extract_once_per_event_for_all_stores(journal):
         await deliverer.settle()
     assert looks == {"a": 1, "b": 1}
     assert all(c.extraction.kind == "decision" for store in stores.values() for c in store.kept.values())
+
+
+@pytest.mark.feature("what was delivered to all stores stays in the memory of no deliverer")
+async def test_what_every_store_has_is_dropped(journal):
+    """The text of a memory that is forgotten later would stay in the process."""
+    await append(journal, "one", "two")
+    async with delivering(journal, one=FakeStore(), two=FakeStore()) as deliverer:
+        await deliverer.settle()
+        assert journal.outbox._made == {}
+
+
+class Interrupted:
+    """An outbox whose database does not answer the first time that a store asks when it is needed again."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+        self._was_away = False
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._outbox, name)
+
+    async def next_due(self, backend: str, now: datetime) -> datetime | None:
+        if not self._was_away:
+            self._was_away = True
+            raise DatabaseUnreachable("PostgreSQL does not answer")
+        return await self._outbox.next_due(backend, now)
+
+
+@pytest.mark.feature(
+    "a journal that is away for a moment ends no store's deliveries, and the log does not blame the store"
+)
+async def test_a_journal_that_is_away_while_a_store_waits_ends_no_deliveries(journal, caplog):
+    """The store's task tries again as after any fault; it ended, and the store got nothing until the next start."""
+    journal.outbox = Interrupted(journal.outbox)
+    time, store = FakeClock(), FakeStore()
+    async with delivering(journal, time, store=store) as deliverer:
+        await time.asleep(1)
+        time.pass_by(MAX_BACKOFF_S)
+        await append(journal, "later")
+        deliverer.wake()
+        await deliverer.settle()
+        assert store.texts == ["later"]
+        assert deliverer.faults == {}
+    assert [one.getMessage() for one in caplog.records] == [
+        "the journal's database was away, so backend store got nothing (try 1): DatabaseUnreachable"
+    ]
 
 
 @pytest.mark.row("A044", "every backend gets every event, in order, until it acknowledges")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fusion.ingest.facts import _EVENTS, _PREDICATES, _STATES, facts
+from fusion.ingest.facts import _EVENTS, _PREDICATES, _SEEN, _STATES, _states, facts
 
 
 def stated(text: str, speaker: str | None = "Marta") -> list[tuple[str, str, str]]:
@@ -95,3 +95,12 @@ def test_no_verb_form_has_two_predicates():
     forms = [form for form, _ in _PREDICATES]
     assert len(set(_STATES) & set(_EVENTS)) == 0
     assert all(form == form.lower() for form in forms)
+
+
+@pytest.mark.feature("sentences without a verb that states something are passed over quickly")
+@pytest.mark.parametrize(
+    "form", sorted({form for form, _ in _PREDICATES} | {"is", "are", "am", "'m", "ſold", "runs on"})
+)
+def test_quick_look_passes_over_no_verb(form: str):
+    for sentence in (f"Tom {form.upper()} the Atlas", f"I{form} late", f"x-{form} y", f"Tom {form}"):
+        assert _states(sentence) == (_SEEN.search(sentence) is not None)

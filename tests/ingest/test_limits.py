@@ -6,7 +6,7 @@ import pytest
 
 from fusion.ingest import deliver, distil, distil_prompt, extract, facts, forget, intake, verify
 from fusion.journal import cache, external_refs, idempotency, rows, tombstones
-from fusion.store import private_files, sqlite, writable
+from fusion.store import database, private_files, sqlite, writable
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ from fusion.store import private_files, sqlite, writable
         ("words of a line that earlier versions blocked", tombstones.FORMER_LINE_WORDS, 3),
         ("seconds that a writer waits for a lock", sqlite.BUSY_S, 5.0),
         ("bytes of a write-ahead log", sqlite.WAL_BYTES, 16_000_000),
-        ("threads that read", sqlite.READERS, 2),
+        ("threads that read", database.READERS, 2),
         ("bytes that a home must have left", writable.PROBE_BYTES, 262_144),
         ("bytes of a state file", private_files.MAX_BYTES, 1_048_576),
     ],

@@ -17,7 +17,7 @@ from fusion.recall.engine import FuseRequest, explain, fuse
 from fusion.recall.gather import GuardedBackend
 from fusion.recall.io import JournalReads, Live
 from fusion.recall.receipt import Receipt
-from fusion.recall.receipt_store import ReceiptStore
+from fusion.recall.receipt_store import ReceiptFile, ReceiptStore
 from fusion.recipe import PackSettings, Recipe, RerankSettings
 from tests.recall.helpers import NOW, StoredRecord
 from tests.recall.test_engine import MemoryJournal
@@ -74,7 +74,7 @@ async def test_a_receipt_of_an_earlier_version_is_still_shown(
         "source_hits": [[["one", f"m{n}", f"e{n}", n + 1, "first seen"]] for n in range(count)],
         "signals": {"bm25": [0.5] * count},
     }
-    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts = ReceiptStore(ReceiptFile(tmp_path / "receipts.sqlite"), keep_days=7)
     receipts.keep(Receipt("r1", "default", time.time(), {"receipt_id": "r1"}, reasons))
     await receipts.flush()
     body = explain(await receipts.read("r1", "default"))

@@ -4,30 +4,51 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 import zstandard
 
 from fusion.errors import NotFound
+from fusion.journal import Journal
 from fusion.recall.receipt import Receipt
-from fusion.recall.receipt_store import MAX_WAITING_RECEIPTS, ReceiptFilter, ReceiptStore, Stored
+from fusion.recall.receipt_store import MAX_WAITING_RECEIPTS, ReceiptFile, ReceiptFilter, ReceiptStore, Stored
+from fusion.recall.shared_receipts import SharedReceipts
+
+if TYPE_CHECKING:
+    from fusion.store.postgres import Server
 
 
 def receipt(name: str, tenant: str = "default", at: float | None = None) -> Receipt:
     return Receipt(name, tenant, time.time() if at is None else at, {"receipt_id": name}, {})
 
 
-async def test_a_receipt_is_there_as_soon_as_it_is_kept(tmp_path: Path) -> None:
+OpenReceipts = Callable[[float], ReceiptStore]
+"""opens the receipts of one tenant, kept for so many days; each time the same ones"""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def open_receipts(request: pytest.FixtureRequest, tmp_path: Path) -> OpenReceipts:
+    """Receipts in a file, and in PostgreSQL."""
+    if request.param == "sqlite":
+        return lambda days: ReceiptStore(ReceiptFile(tmp_path / "receipts.sqlite"), days)
+    server, tenant = request.getfixturevalue("journal_server"), secrets.token_hex(6)
+    await (await Journal.open_shared(server, tenant)).close()
+    return lambda days: ReceiptStore(SharedReceipts(server, tenant), days)
+
+
+async def test_a_receipt_is_there_as_soon_as_it_is_kept(open_receipts: OpenReceipts) -> None:
     """Before it is written it is read from memory, and after from the file."""
-    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts = open_receipts(7)
     receipts.keep(receipt("r1"))
     assert (await receipts.read("r1", "default"))["receipt_id"] == "r1"
     await receipts.flush()
@@ -39,7 +60,7 @@ class WrittenWhileCounted(ReceiptStore):
     """Its write waits for `begin`, and its count for the end of the write."""
 
     def __init__(self, file: Path) -> None:
-        super().__init__(file, keep_days=7)
+        super().__init__(ReceiptFile(file), keep_days=7)
         self.begin, self.written = threading.Event(), threading.Event()
 
     def _write(self, batch: Sequence[Stored]) -> None:
@@ -66,7 +87,7 @@ async def test_receipt_that_is_being_written_is_counted_once(tmp_path: Path) -> 
 
 
 @pytest.mark.feature("… stored by column, and read as one row for each", of="a receipt has a reason for every")
-async def test_a_receipt_is_read_with_a_row_for_each_candidate(tmp_path: Path) -> None:
+async def test_a_receipt_is_read_with_a_row_for_each_candidate(open_receipts: OpenReceipts) -> None:
     """It is kept by column, with NaN where a memory lacks a signal; read from memory, from the file and as it was made
     each candidate has the signals that it has."""
     signals = {"bm25": [0.5, float("nan")], "similarity": [float("nan"), 0.25]}
@@ -76,7 +97,7 @@ async def test_a_receipt_is_read_with_a_row_for_each_candidate(tmp_path: Path) -
         {"ref": "m1", "decision": "packed", "signals": {"bm25": 0.5}},
         {"ref": "m2", "decision": "under the floor", "signals": {"similarity": 0.25}},
     ]
-    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts = open_receipts(7)
     receipts.keep(made)
     waiting = await receipts.read("r1", "default")
     await receipts.flush()
@@ -86,7 +107,7 @@ async def test_a_receipt_is_read_with_a_row_for_each_candidate(tmp_path: Path) -
 
 
 @pytest.mark.feature("a receipt of an earlier version is read with the current names")
-async def test_a_receipt_with_earlier_names_is_read_under_current_ones(tmp_path: Path) -> None:
+async def test_a_receipt_with_earlier_names_is_read_under_current_ones(open_receipts: OpenReceipts) -> None:
     """The keys `sightings` and `beside` of a candidate, and the signals `own`, `agreement` and `linked`."""
     hit = ["mem0", "m1", "n1", 1, "first seen"]
     reasons = {
@@ -96,7 +117,7 @@ async def test_a_receipt_with_earlier_names_is_read_under_current_ones(tmp_path:
         "signals": {"own": [0.5, None], "agreement": [1.0, 0.0], "linked": [None, 0.25]},
     }
     summary = {"receipt_id": "r1", "weights": {"own": 6, "agreement": 1, "bm25": 2}}
-    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts = open_receipts(7)
     receipts.keep(Receipt("r1", "default", time.time(), summary, reasons))
     await receipts.flush()
     body = await receipts.read("r1", "default")
@@ -108,19 +129,19 @@ async def test_a_receipt_with_earlier_names_is_read_under_current_ones(tmp_path:
     ]
 
 
-async def test_receipts_outlive_the_process(tmp_path: Path) -> None:
+async def test_receipts_outlive_the_process(open_receipts: OpenReceipts) -> None:
     """Closing writes what waits."""
-    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts = open_receipts(7)
     receipts.keep(receipt("r1"))
     await receipts.close()
-    again = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
+    again = open_receipts(7)
     assert (await again.read("r1", "default"))["receipt_id"] == "r1"
     await again.close()
 
 
-async def test_another_tenants_receipt_does_not_exist(tmp_path: Path) -> None:
+async def test_another_tenants_receipt_does_not_exist(open_receipts: OpenReceipts) -> None:
     """Uniform: no receipt, in memory or in the file."""
-    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts = open_receipts(7)
     receipts.keep(receipt("r1", tenant="a"))
     with pytest.raises(NotFound):
         await receipts.read("r1", "b")
@@ -131,9 +152,9 @@ async def test_another_tenants_receipt_does_not_exist(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("receipts are kept for a configured time, separately for each tenant")
-async def test_a_receipt_past_its_time_is_gone(tmp_path: Path) -> None:
+async def test_a_receipt_past_its_time_is_gone(open_receipts: OpenReceipts) -> None:
     """Kept for a day, made two days ago."""
-    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=1)
+    receipts = open_receipts(1)
     receipts.keep(receipt("old", at=time.time() - 2 * 86_400))
     await receipts.flush()
     with pytest.raises(NotFound, match="kept for 1 days"):
@@ -145,18 +166,18 @@ async def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
     """Explanations are not worth a gateway that does not start."""
     file = tmp_path / "receipts.sqlite"
     file.write_bytes(b"no database at all" * 100)
-    receipts = ReceiptStore(file, keep_days=7)
+    receipts = ReceiptStore(ReceiptFile(file), keep_days=7)
     receipts.keep(receipt("r1"))
     await receipts.close()
     assert (tmp_path / "receipts.damaged").read_bytes().startswith(b"no database")
-    again = ReceiptStore(file, keep_days=7)
+    again = ReceiptStore(ReceiptFile(file), keep_days=7)
     assert (await again.read("r1", "default"))["receipt_id"] == "r1"
     await again.close()
 
 
 async def test_receipts_are_read_while_others_are_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Reading in several threads never makes a write fail, not even one that shrinks the file."""
-    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7, max_bytes=100_000)
+    receipts = ReceiptStore(ReceiptFile(tmp_path / "receipts.sqlite", max_bytes=100_000), keep_days=7)
 
     async def read(turn: int) -> None:
         for number in range(40):
@@ -173,9 +194,9 @@ async def test_receipts_are_read_while_others_are_written(tmp_path: Path, caplog
 
 async def test_what_cannot_be_written_waits_and_is_bounded(tmp_path: Path) -> None:
     """Another process holds the file: receipts stay readable from memory, at most a thousand, and are written later."""
-    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts = ReceiptStore(ReceiptFile(tmp_path / "receipts.sqlite"), keep_days=7)
     other = sqlite3.connect(tmp_path / "receipts.sqlite", isolation_level=None)
-    receipts._database.execute("pragma busy_timeout = 0")
+    receipts._table._database.execute("pragma busy_timeout = 0")
     other.execute("begin exclusive")
     for number in range(MAX_WAITING_RECEIPTS + 1):
         receipts.keep(receipt(f"r{number}"))
@@ -201,8 +222,8 @@ async def names(receipts: ReceiptStore, chosen: ReceiptFilter | None = None, lim
 
 
 @pytest.mark.feature("receipts are listed newest first, before and after they are written")
-async def test_list_of_receipts_has_the_written_and_the_waiting_in_their_order(tmp_path: Path) -> None:
-    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
+async def test_list_of_receipts_has_the_written_and_the_waiting_in_their_order(open_receipts: OpenReceipts) -> None:
+    receipts = open_receipts(7)
     for name in ("r1", "r2"):
         receipts.keep(listed_receipt(name))
     await receipts.flush()
@@ -219,8 +240,8 @@ async def test_list_of_receipts_has_the_written_and_the_waiting_in_their_order(t
     await receipts.close()
 
 
-async def test_list_of_receipts_has_only_those_of_its_filter(tmp_path: Path) -> None:
-    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
+async def test_list_of_receipts_has_only_those_of_its_filter(open_receipts: OpenReceipts) -> None:
+    receipts = open_receipts(7)
     receipts.keep(listed_receipt("r0", at=time.time() - 8 * 86_400))  # too old, once it is written
     await receipts.flush()
     receipts.keep(listed_receipt("r1", user_id="ada", session_id="s1", agent_id="claude"))
@@ -241,13 +262,13 @@ async def test_list_of_receipts_has_only_those_of_its_filter(tmp_path: Path) -> 
 
 async def test_list_of_receipts_goes_on_after_a_restart(tmp_path: Path) -> None:
     """A client that follows the list misses nothing: later receipts have later places, also where all were deleted."""
-    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts = ReceiptStore(ReceiptFile(tmp_path / "receipts.sqlite"), keep_days=7)
     receipts.keep(listed_receipt("r1"))
     place = receipts.last
     await receipts.close()
     with closing(sqlite3.connect(tmp_path / "receipts.sqlite")) as db, db:
         db.execute("delete from receipt")
-    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts = ReceiptStore(ReceiptFile(tmp_path / "receipts.sqlite"), keep_days=7)
     receipts.keep(listed_receipt("r2"))
     assert await names(receipts, ReceiptFilter("default", after=place)) == ["r2"]
     await receipts.close()
@@ -288,7 +309,7 @@ async def test_receipts_of_the_version_before_are_listed(tmp_path: Path) -> None
         },
     }
     earlier_file(tmp_path / "receipts.sqlite", {"r0": {"receipt_id": "r0", "candidates": {}}, "r1": body})
-    receipts = ReceiptStore(tmp_path / "receipts.sqlite", keep_days=7)
+    receipts = ReceiptStore(ReceiptFile(tmp_path / "receipts.sqlite"), keep_days=7)
     (found,) = await receipts.listed(ReceiptFilter("default", user_id="ada", session_id="s1"), 10)
     assert found.row["refs"] == ["m1", "m3"]
     assert [(row["in_block"], row["alone"]) for row in found.row["backends"]] == [(2, 1), (1, 0)]
@@ -297,3 +318,36 @@ async def test_receipts_of_the_version_before_are_listed(tmp_path: Path) -> None
     await receipts.flush()
     assert await names(receipts) == ["r2", "r1"]
     await receipts.close()
+
+
+async def test_receipts_that_name_a_memory_are_found(open_receipts: OpenReceipts) -> None:
+    """By the whole ref, in the rows of this tenant."""
+    receipts = open_receipts(7)
+    for name, tenant, refs in (("r1", "default", ["m1", "m12"]), ("r2", "default", ["m12"]), ("r3", "acme", ["m1"])):
+        receipts.keep(Receipt(name, tenant, time.time(), {"receipt_id": name}, {}, {"refs": refs}))
+    assert await receipts.naming("m1", "default") == ("r1",)
+    assert sorted(await receipts.naming("m12", "default")) == ["r1", "r2"]
+    await receipts.close()
+
+
+async def test_shared_receipts_are_bounded_in_bytes(journal_server: Server) -> None:
+    """The oldest go first, until four fifths of the bound are left."""
+    tenant = secrets.token_hex(6)
+    await (await Journal.open_shared(journal_server, tenant)).close()
+    receipts = ReceiptStore(SharedReceipts(journal_server, tenant, max_bytes=20_000), 7)
+    for n in range(40):
+        receipts.keep(Receipt(f"r{n}", "default", time.time(), {"text": secrets.token_hex(500)}, {}))
+    await receipts.flush()
+    await receipts.prune()
+    kept = await receipts.kept("default")
+    assert 15 < kept < 40
+    assert {row["receipt_id"] for row in await rows_of(journal_server, tenant)} == {
+        f"r{n}" for n in range(40 - kept, 40)
+    }
+    await receipts.close()
+
+
+async def rows_of(server: Server, tenant: str) -> Sequence[Mapping[str, str]]:
+    return await asyncio.to_thread(
+        server.run, tenant, lambda db: db.execute("select receipt_id from receipt").fetchall()
+    )

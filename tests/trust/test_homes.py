@@ -620,3 +620,18 @@ def test_folders_that_may_be_written_to_are_named_apart(tmp_path: Path) -> None:
         ("workspace.root_folder", str(tmp_path / "b")),
         ("backends.markdown.log_folder", str(tmp_path / "c")),
     ]
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ada:secret@db.example/memories", "postgresql://ada:…@db.example/memories"),
+        ("postgresql://db/m?password=secret&sslmode=require", "postgresql://db/m?password=…&sslmode=require"),
+        ("postgresql://db/m?user=ada&sslpassword=secret", "postgresql://db/m?user=ada&sslpassword=…"),
+    ],
+)
+def test_a_password_in_an_address_is_not_shown(url: str, shown: str, tmp_path: Path) -> None:
+    """`fusion allow` shows where the journals of a home are, and that it is another machine."""
+    reach = reach_of(f'[home]\ndatabase = "{url}"\n'.encode(), tmp_path, tmp_path)
+    assert [one.value for one in reach.reaches] == [shown]
+    assert not reach.harmless

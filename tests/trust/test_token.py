@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import os
 import stat
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from fusion.doors.http.middleware import Rules
 from fusion.doors.http.serve import refuse_open_door, token_of
 from fusion.errors import SettingsError
 from fusion.settings import MemoryCortexSettings, ServerSettings, Settings, load
+from fusion.trust import allow
 from fusion.trust.token import TOKEN, home_token, make_private, proof, read_token
 from tests.doors.fakes import FakeFusion, app_over
 
@@ -120,6 +123,31 @@ class TestToken:
         missing = CliRunner().invoke(app, ["token", "--home", str(home / "none")])
         assert missing.exit_code == 2
         assert not (home / "none").exists()
+
+    @pytest.mark.feature("`fusion token --new-key NAME` makes an API key and its table, and refuses a reserved name")
+    def test_new_key_opens_the_server_once_its_table_is_in_the_settings(self, home: Path) -> None:
+        made = CliRunner().invoke(app, ["token", "--home", str(home), "--new-key", 'Eva\'s "laptop"', "--json"])
+        found = json.loads(made.output)
+        [key] = tomllib.loads(found["table"])["server"]["keys"]
+        assert key == {
+            "name": 'Eva\'s "laptop"',
+            "sha256": hashlib.sha256(found["key"].encode()).hexdigest(),
+            "tenant": "default",
+            "role": "writer",
+        }
+        (home / "fusion.toml").write_text(found["table"])
+        allow(home)
+        assert Rules.of(load(home=home)).names == {key["sha256"]: key["name"]}
+        again = CliRunner().invoke(app, ["token", "--home", str(home), "--new-key", 'Eva\'s "laptop"'])
+        assert (again.exit_code, "already" in again.output) == (2, True)
+
+    @pytest.mark.parametrize("name", ["owner", "OWNER", " anyone", "\uff4fwner", "", "a\nb", "x" * 65])
+    def test_new_key_refuses_a_reserved_or_unprintable_name(self, home: Path, name: str) -> None:
+        result = CliRunner().invoke(app, ["token", "--home", str(home), "--new-key", name])
+        assert result.exit_code == 2
+        assert "[[server.keys]]" not in result.output
+        said = " ".join(result.output.split())
+        assert "Choose another name" in said or "1 to 64 characters" in said
 
 
 class TestPermissions:

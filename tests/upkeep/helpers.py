@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from fusion.journal import Journal, jobs
+from fusion.store.database import Fence
 from fusion.upkeep.job import Job, JobContext
 from fusion.upkeep.runner import Runner
 from fusion.upkeep.schedule import Schedule, parse
@@ -25,6 +27,10 @@ class MemoryJournal:
         self.db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self.db.row_factory = sqlite3.Row
         self.db.executescript(jobs.SCHEMA)
+
+    def fenced(self, table: str, name: str, token: int) -> AbstractContextManager[Fence]:
+        """No other process writes."""
+        return nullcontext(Fence("", table, name, token))
 
     async def read(self, query: Callable[..., Any], *args: Any, **named: Any) -> Any:
         return query(self.db, *args, **named)

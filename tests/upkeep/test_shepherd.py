@@ -446,3 +446,36 @@ async def test_scratch_notes_that_nobody_changed_are_archived(promoted: Home) ->
         assert context.result == {"scratch_notes_archived": 1}
     assert (promoted.file.parent / ".archive" / "scratch" / "idea.md").read_text(encoding="utf-8") == "an idea\n"
     assert not note.exists()
+
+
+def test_promotion_is_undone_once(promoted: Home) -> None:
+    """The earlier baseline holds again, with what was known of edits by hand then."""
+    first = promoted.shepherd.baseline()
+    assert first is not None
+    with pytest.raises(BadInput, match="no earlier one"):
+        promoted.shepherd.undo_promotion(first.hash)
+    seen = (promoted.shepherd.folder / "seen.json").read_bytes()
+    promoted.edit(BASELINE.replace("Never deploy", "Deploy"))
+    promoted.promote()
+    second = promoted.shepherd.baseline()
+    assert second is not None
+    assert second.hash != first.hash
+    with pytest.raises(BadInput, match="no earlier one"):
+        promoted.shepherd.undo_promotion(first.hash)
+    assert promoted.shepherd.undo_promotion(second.hash) == first == promoted.shepherd.baseline()
+    assert (promoted.shepherd.folder / "seen.json").read_bytes() == seen
+    assert promoted.shepherd.earlier() is None
+    with pytest.raises(BadInput, match="no earlier one"):
+        promoted.shepherd.undo_promotion(first.hash)
+
+
+def test_damaged_copy_of_the_earlier_baseline_is_not_brought_back(promoted: Home) -> None:
+    promoted.edit(BASELINE + "- Jonas joined.\n")
+    promoted.promote()
+    for file in (promoted.shepherd.folder / "archive").iterdir():
+        file.write_text("another program was here")
+    now = promoted.shepherd.baseline()
+    assert now is not None
+    with pytest.raises(BadInput, match="changed or deleted in the archive"):
+        promoted.shepherd.undo_promotion(now.hash)
+    assert promoted.shepherd.baseline() == now

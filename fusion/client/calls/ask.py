@@ -241,3 +241,24 @@ def feedback(
 def labels(*, limit: int = 100, cursor: str | None = None) -> Call[wire.Labels]:
     """A page of the memories that have feedback, oldest first, each with the signals that ranked it."""
     return Call.get("/v1/feedback", locals())
+
+
+def keep_comparison(
+    *,
+    a: Mapping[str, Any],
+    b: Mapping[str, Any],
+    questions: int,
+    same_memories: int,
+    overlap: float,
+    unanswered: int = 0,
+    degraded: int = 0,
+    tuned_on: int = 0,
+    verdict: Mapping[str, Any] | None = None,
+) -> Call[wire.Comparison]:
+    """Store the figures of a comparison of two arms over many questions, as `wire.Comparison` has them."""
+    return Call.post("/v1/comparisons", locals())
+
+
+def comparisons(*, limit: int = 20, cursor: str | None = None) -> Call[wire.Comparisons]:
+    """A page of the stored comparisons, newest first."""
+    return Call.get("/v1/comparisons", locals())

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from fusion import wire
 from fusion.client.calls.call import Call, not_none
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 VERB_S = 3600.0
 """seconds for a verb, which may read a whole store"""
@@ -75,6 +78,19 @@ def resume_job(name: str) -> Call[wire.Job]:
 def job_log(job: str | None = None, *, limit: int = 20, cursor: str | None = None) -> Call[wire.JobLog]:
     """A page of the runs of one job or of all, the latest first, each with its receipt."""
     return Call.get("/v1/jobs/log", locals())
+
+
+def audit(
+    *,
+    action: str | None = None,
+    since: datetime | str | None = None,
+    user_id: str | None = None,
+    ref: str | None = None,
+    limit: int = 50,
+    cursor: str | None = None,
+) -> Call[wire.Audit]:
+    """A page of who read, changed and forgot memories, the newest first. It needs the role operator."""
+    return Call.get("/v1/audit", locals())
 
 
 def _job(name: str) -> str:
