@@ -1,4 +1,4 @@
-"""The pictures of docs/inspector.md, of the sample in Chromium: ``python -m tests.doors.inspector.screenshots``."""
+"""Takes the pictures of docs/inspector.md, of all or some: `python -m tests.doors.inspector.screenshots [NAME…]`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ ADDRESSES = {
     "ask": f"ask?q={ASKED}",
     "why-not": f"ask?q={ASKED}&show=out",
     "live": "live",
+    "session": "live?session=bookings",
     "memories": "memories/m4c?kind=preference",
     "graph": "graph?entity=Postgres",
     "upkeep": "upkeep",
@@ -53,16 +54,21 @@ def _drawn(page: Page, name: str) -> None:
     if name in ("ask", "why-not"):
         page.locator("pre.block").first.wait_for()
         page.locator(".candidate").first.wait_for()
+    if name == "graph":
+        page.locator('.canvas[aria-busy="false"] canvas[data-drawn="whole"]').wait_for()  # all have their place
     expect(page.locator(".waiting")).to_have_count(0, timeout=30_000)
     page.wait_for_load_state("networkidle")
 
 
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
+    wanted = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder, chromium() as browser:
         home = sample_home(Path(folder))
         with server_stopped(home):
             for name, picture in pictures(browser, home):
+                if wanted and name not in wanted:
+                    continue
                 (FOLDER / f"{name}.jpg").write_bytes(picture)
                 sys.stdout.write(f"docs/inspector/{name}.jpg: {len(picture) / 1000:.0f} kB\n")
 

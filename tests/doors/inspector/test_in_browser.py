@@ -3,98 +3,31 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
 
+import httpx
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Route, expect
 
-from fusion.client import Client, ensure_server
 from fusion.doors.http.serve import listen
 from fusion.trust import allow
-from tests.browser import chromium, needs_chromium
+from tests.browser import needs_chromium
 from tests.doors.fakes import SMALL, server_stopped
-from tests.doors.inspector.sample import ASKED, VIEWS, sample_home
+from tests.doors.inspector.pages import (
+    Inspector,
+    assert_accessible,
+    block_of,
+    opened,
+    serious_findings,
+    served,
+    stored,
+    without_nonce,
+)
+from tests.doors.inspector.sample import ASKED, VIEWS
 from tests.doors.inspector.screenshots import FOLDER, pictures
 
 pytestmark = [pytest.mark.browser, needs_chromium, pytest.mark.timeout(600)]
-PATIENT_MS = 30_000
-expect.set_options(timeout=PATIENT_MS)
-
-
-@dataclass(frozen=True, slots=True)
-class Inspector:
-    """A signed-in page of the inspector, and the client of its home."""
-
-    page: Page
-    url: str
-    memory: Client
-    problems: list[str]
-    """errors and warnings of the browser's console, and requests that were refused"""
-
-    def show(self, view: str, **parameters: str) -> Page:
-        self.page.goto(f"{self.url}/inspector/#/{view}" + (f"?{urlencode(parameters)}" if parameters else ""))
-        expect(self.page.locator("main h1")).to_be_visible()
-        return self.page
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    home = sample_home(tmp_path_factory.mktemp("sample"))
-    with server_stopped(home):
-        yield home
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as one:
-        yield one
-
-
-@pytest.fixture
-def inspector(browser: Browser, home: Path) -> Iterator[Inspector]:
-    with opened(browser, home) as inspector:
-        yield inspector
-
-
-@contextmanager
-def opened(browser: Browser, home: Path, **context: Any) -> Iterator[Inspector]:
-    """A page that is signed in by a link; no problem may be left in its console at the end."""
-    url = ensure_server(home).url
-    tab = browser.new_context(**{"viewport": {"width": 1380, "height": 900}, **context})
-    tab.set_default_timeout(PATIENT_MS)
-    tab.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = tab.new_page()
-    memory = Client.of_home(home)
-    problems: list[str] = []
-    page.on("console", lambda said: problems.append(said.text) if said.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.goto(url + memory.inspector_link()["path"])
-    expect(page.get_by_role("heading", name="Ask", exact=True)).to_be_visible()
-    try:
-        yield Inspector(page, url, memory, problems)
-        assert problems == []
-    finally:
-        memory.close()
-        tab.close()
-
-
-def block_of(page: Page) -> str:
-    return page.get_by_role("region", name="What the agent gets").locator("pre").inner_text()
-
-
-def stored(inspector: Inspector, text: str, **fields: Any) -> str:
-    """The ref of a new memory, once every backend has it."""
-    [kept] = inspector.memory.remember([{"text": text, **fields}])["memories"]
-    inspector.memory.settle(60)
-    return str(kept["ref"])
 
 
 @pytest.mark.feature("the inspector has seven views; axe finds nothing serious in them")
@@ -104,9 +37,7 @@ def test_view_is_drawn_and_accessible(browser: Browser, home: Path, view: str, s
     with opened(browser, home, color_scheme=scheme) as inspector:
         page = inspector.show(view, **({"q": ASKED} if view == "ask" else {}))
         expect(page.locator(".waiting")).to_have_count(0)
-        found = Axe().run(page).response["violations"]
-        serious = [one for one in found if one["impact"] in ("serious", "critical")]
-        assert [f"{one['id']}: {one['nodes'][0]['html']}" for one in serious] == []
+        assert serious_findings(page) == []
 
 
 @pytest.mark.feature(
@@ -119,6 +50,64 @@ def test_view_fits_a_phone(browser: Browser, home: Path, view: str) -> None:
         page = inspector.show(view, **({"q": ASKED} if view == "ask" else {}))
         expect(page.locator(".waiting")).to_have_count(0)
         assert page.evaluate("document.documentElement.scrollWidth") <= 380
+
+
+PHONE = {"width": 390, "height": 844}
+ONE_LINE_PX = 30
+
+
+@pytest.mark.feature(
+    "… each row on its own lines, no word broken into letters",
+    of="the inspector has seven views; axe finds nothing serious in them",
+)
+def test_rows_and_tables_are_readable_on_a_phone(browser: Browser, home: Path) -> None:
+    with opened(browser, home, viewport=PHONE) as inspector:
+        inspector.memory.fuse(ASKED, asker={"session_id": "on-the-phone"})
+        for view in ("live", "memories"):
+            page = inspector.show(view)
+            expect(page.locator(".rows .item").first).to_be_visible()
+            heights = page.locator(".rows .under > *").evaluate_all("all => all.map((one) => one.offsetHeight)")
+            assert heights
+            assert max(heights) <= ONE_LINE_PX
+        page = inspector.show("upkeep")
+        job = page.get_by_role("cell").get_by_text("consolidation", exact=True)
+        expect(job).to_be_visible()
+        box = job.bounding_box()
+        assert box is not None
+        assert box["height"] <= ONE_LINE_PX
+
+
+@pytest.mark.feature(
+    "… what is opened is in sight there, and whose memories are shown can be chosen",
+    of="the inspector has seven views; axe finds nothing serious in them",
+)
+def test_opened_memory_is_in_sight_on_a_phone(browser: Browser, home: Path) -> None:
+    with opened(browser, home, viewport=PHONE) as inspector:
+        page = inspector.show("memories")
+        page.locator(".rows .item a").nth(3).click()
+        expect(page.locator(".detail h2")).to_be_in_viewport()
+        expect(page.get_by_role("button", name="Edit", exact=True)).to_be_in_viewport()
+        page = inspector.show("live")
+        inspector.memory.fuse(ASKED)
+        page.locator(".rows .item a").first.click()
+        expect(page.get_by_role("region", name="Receipt").get_by_role("heading")).to_be_in_viewport()
+        for shown in (page.get_by_label("Whose memories"), page.get_by_role("button", name="Sign out")):
+            expect(shown).to_be_visible()
+
+
+@pytest.mark.parametrize("size", [PHONE, {"width": 1280, "height": 720}])
+def test_preview_of_many_memories_leaves_its_buttons_in_sight(
+    browser: Browser, home: Path, size: dict[str, int]
+) -> None:
+    with opened(browser, home, viewport=size) as inspector:
+        page = inspector.show("memories")
+        page.get_by_label("Choose all 100").check()
+        page.get_by_role("button", name="Trust, importance …").click()
+        page.get_by_role("dialog").get_by_label("Importance").fill("0.9")
+        expect(page.get_by_role("dialog")).to_contain_text("100 memories would change")
+        expect(page.get_by_role("button", name="Apply")).to_be_in_viewport()
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
 
 
 @pytest.mark.feature("the inspector shows the block of a question, and each candidate with its reason")
@@ -135,6 +124,9 @@ def test_ask_shows_the_block_of_an_agent_and_every_reason(inspector: Inspector) 
     page.get_by_role("tab", name=re.compile("Left out")).click()
     assert page.get_by_text("Why out:").count() > 0
     assert "show=out" in page.url
+    page.get_by_role("button", name=re.compile("^Show all .* candidates$")).click()
+    left_out = inspector.memory.receipt(inspector.memory.fuse(ASKED)["receipt_id"])["candidates"]
+    expect(page.get_by_text("Why out:")).to_have_count(sum(one["decision"] != "packed" for one in left_out))
 
 
 @pytest.mark.feature(
@@ -150,8 +142,15 @@ def test_slider_packs_the_block_again(inspector: Inspector) -> None:
     expect(page.get_by_text(re.compile("Packed again in"))).to_be_visible()
     after = block_of(page)
     assert 0 < len(after) < len(before)
+    expect(page).to_have_url(re.compile("knobs=max_results%3A1"))
+    page.reload()  # a link has what the sliders say
+    page.get_by_text("What if?").click()
+    expect(page.get_by_label("Excerpts at most")).to_have_value("1")
+    expect(page.get_by_text(re.compile("Packed again in"))).to_be_visible()
+    assert without_nonce(block_of(page)) == without_nonce(after)
     page.get_by_role("button", name="Reset").click()
-    expect(page.get_by_role("region", name="What the agent gets").locator("pre")).to_have_text(before)
+    expect(page.get_by_text(re.compile("Packed again in"))).not_to_be_visible()
+    assert without_nonce(block_of(page)) == without_nonce(before)
 
 
 @pytest.mark.feature(
@@ -171,6 +170,44 @@ def test_missing_memory_is_explained(inspector: Inspector) -> None:
         answered.get_by_role("button").click()
         expect(answered.get_by_text(re.compile(said))).to_be_visible()
     inspector.memory.forget(ref)
+
+
+@pytest.mark.feature(
+    "… from the first screen, also if its words stand far down in its text",
+    of="the inspector shows the block of a question, and each candidate with its reason",
+)
+def test_missing_memory_is_explained_from_the_first_screen(browser: Browser, home: Path) -> None:
+    with opened(browser, home, viewport={"width": 1280, "height": 860}) as inspector:
+        ref = stored(inspector, f"About SQLite. {'We baked buns and ate them all. ' * 30} A heron stood on the roof.")
+        page = inspector.show("ask")
+        page.get_by_role("button", name="Why did we leave SQLite?").click()
+        expect(page.get_by_role("region", name="What the agent gets")).to_be_visible()
+        asked = page.get_by_role("region", name="Missing something?").get_by_role("textbox")
+        expect(asked).to_be_in_viewport(ratio=1)
+        assert ref in {one["ref"] for one in inspector.memory.fuse(ASKED, explain=True)["explain"]["candidates"]}
+        asked.fill("heron on the roof")
+        page.get_by_role("button", name="Look for it").click()
+        answered = page.get_by_role("region", name="Missing something?")
+        expect(answered).to_contain_text("It was found and left out, since")
+        answered.get_by_role("link", name=ref).click()
+        expect(page.locator("section.detail")).to_contain_text("About SQLite")
+        inspector.memory.forget(ref)
+
+
+@pytest.mark.feature(
+    "… in a home without memories it says how to remember something",
+    of="the inspector shows the block of a question, and each candidate with its reason",
+)
+def test_empty_home_says_how_to_begin(browser: Browser, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "fusion.toml").write_text(SMALL)
+    allow(home)
+    with server_stopped(home), opened(browser, home) as inspector:
+        page = inspector.show("ask")
+        expect(page.get_by_text("Nothing is remembered yet.")).to_be_visible()
+        stored(inspector, "We deploy on Tuesdays.")
+        expect(page.get_by_text("Nothing asked yet.")).to_be_visible()
 
 
 def test_vote_is_kept_with_the_answer(inspector: Inspector) -> None:
@@ -214,6 +251,28 @@ def test_memories_are_filtered_and_shown_whole(inspector: Inspector) -> None:
         expect(detail).to_contain_text(said)
 
 
+def test_facts_of_a_memory_lead_to_the_graph(inspector: Inspector) -> None:
+    ref = stored(inspector, "Berit Solheim works for Hjulhuset.")
+    facts = inspector.memory.why(ref)["facts"]
+    assert facts
+    page = inspector.show(f"memories/{ref}", tab="around")
+    page.locator("section.detail").get_by_role("link", name=facts[0]["subject"], exact=True).click()
+    expect(page).to_have_url(re.compile(r"#/graph\?entity="))
+
+
+@pytest.mark.parametrize("knobs", ["max_results:<b>,a", "__proto__:1,constructor:2", "max_results:NaN,:3"])
+def test_sliders_of_a_wrong_address_are_left_alone(inspector: Inspector, knobs: str) -> None:
+    page = inspector.show("ask", q=ASKED, knobs=knobs)
+    expect(page.get_by_role("region", name="What the agent gets")).to_be_visible()
+
+
+def test_clearing_the_filters_keeps_whose_memories_are_shown(inspector: Inspector) -> None:
+    page = inspector.show("memories", user="ana", kind="rule")
+    page.get_by_text("More", exact=True).click()
+    page.get_by_role("button", name="Clear filters").click()
+    expect(page).to_have_url(re.compile(r"#/memories\?user=ana$"))
+
+
 def test_edit_makes_a_new_version_and_tells_the_second_editor(inspector: Inspector) -> None:
     ref = stored(inspector, "The kettle is on the second floor.")
     page = inspector.show(f"memories/{ref}")
@@ -226,9 +285,28 @@ def test_edit_makes_a_new_version_and_tells_the_second_editor(inspector: Inspect
     assert "attic" in str(inspector.memory.memories()["memories"])
 
 
+def test_edit_can_be_undone(inspector: Inspector) -> None:
+    ref = stored(inspector, "The red kayak is in shed four.")
+    page = inspector.show(f"memories/{ref}")
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_role("dialog").get_by_role("textbox").fill("The red kayak is in shed five.")
+    page.get_by_role("dialog").get_by_role("button", name="Save").click()
+    expect(page.get_by_text("An older version.")).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("Taken back.")).to_be_visible()
+    expect(page.get_by_text("An older version.")).to_have_count(0)
+    assert inspector.memory.memory(ref)["current"] is True
+
+
 def test_archive_can_be_undone_and_forget_previews(inspector: Inspector) -> None:
     ref = stored(inspector, "The blue ladder is lent to Ivar.")
     page = inspector.show(f"memories/{ref}")
+    page.get_by_role("button", name="Archive").click()
+    expect(page.get_by_role("region", name=ref).get_by_text("archived", exact=True)).to_be_visible()
+    assert "blue ladder" not in inspector.memory.fuse("who has the blue ladder?")["block"]
+    page.get_by_role("button", name="Revive").click()
+    expect(page.get_by_text("Revived.")).to_be_visible()
+    assert inspector.memory.memory(ref)["state"].get("ended") is None
     page.get_by_role("button", name="Archive").click()
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_text("Taken back.")).to_be_visible()
@@ -245,6 +323,9 @@ def test_archive_can_be_undone_and_forget_previews(inspector: Inspector) -> None
     assert "blue ladder" not in inspector.memory.fuse("who has the blue ladder?")["block"]
 
 
+@pytest.mark.feature(
+    "bulk actions of the inspector (archive, revive, trust, importance) preview first, and are undone as one"
+)
 def test_bulk_action_previews_and_is_undone_as_one(inspector: Inspector) -> None:
     refs = [stored(inspector, f"The zither number {n} is in the loft.") for n in range(3)]
     page = inspector.show("memories", q="zither")
@@ -260,7 +341,61 @@ def test_bulk_action_previews_and_is_undone_as_one(inspector: Inspector) -> None
     expect(dialog).to_have_count(0)
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_text("Taken back.")).to_be_visible()
-    assert all(not inspector.memory.memory(ref)["state"].get("archived") for ref in refs)
+    assert all(not inspector.memory.memory(ref)["state"].get("ended") for ref in refs)
+    for ref in refs:
+        inspector.memory.forget(ref)
+
+
+def test_bulk_trust_importance_and_revive_preview_and_are_undone(inspector: Inspector) -> None:
+    refs = [stored(inspector, f"The dulcimer number {n} is in the cellar.") for n in range(3)]
+    trusts = [inspector.memory.memory(ref)["trust"] for ref in refs]
+    page = inspector.show("memories", q="dulcimer")
+    page.get_by_label("Choose all 3").check()
+    page.get_by_role("button", name="Trust, importance …").click()
+    dialog = page.get_by_role("dialog")
+    apply = dialog.get_by_role("button", name="Apply")
+    expect(apply).to_be_disabled()  # nothing would change yet
+    dialog.get_by_label("Trust").select_option("untrusted")
+    dialog.get_by_label("Importance").fill("0.9")
+    expect(dialog).to_contain_text("3 memories would change")
+    expect(dialog).to_contain_text("→ untrusted")
+    expect(dialog).to_contain_text("→ 0.9")
+    expect(dialog).to_contain_text("The dulcimer number 2")
+    assert_accessible(page)
+    dialog.get_by_role("button", name="Copy curl").click()
+    assert '"dry_run":true' in page.evaluate("navigator.clipboard.readText()")
+    assert [inspector.memory.memory(ref)["trust"] for ref in refs] == trusts
+    dialog.get_by_label("Importance").fill("7")
+    expect(dialog.get_by_role("alert")).to_be_visible()
+    expect(apply).to_be_disabled()
+    dialog.get_by_label("Importance").fill("0.8")
+    dialog.get_by_label("Reason").fill("they are hearsay")
+    apply.click()
+    expect(dialog).to_have_count(0)
+    changed = [inspector.memory.memory(ref) for ref in refs]
+    assert [(one["trust"], one["state"]["importance"]) for one in changed] == [("untrusted", 0.8)] * 3
+    assert inspector.memory.decisions(ref=refs[0])["decisions"][0]["why"] == "they are hearsay"
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("Taken back.")).to_be_visible()
+    changed = [inspector.memory.memory(ref) for ref in refs]
+    assert [one["trust"] for one in changed] == trusts
+    assert not any("importance" in one["state"] for one in changed)
+
+    for ref in refs[:2]:
+        inspector.memory.set_state(ref, archived=True)
+    page = inspector.show("memories", q="dulcimer", state="all")
+    page.get_by_label("Choose all 3").check()
+    page.get_by_role("button", name="Revive …").click()
+    expect(dialog).to_contain_text("2 memories would change, 1 would not")
+    dialog.get_by_role("button", name="Revive").click()
+    expect(dialog).to_have_count(0)
+    assert not any(inspector.memory.memory(ref)["state"].get("ended") for ref in refs)
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("Taken back.")).to_be_visible()
+    assert [inspector.memory.memory(ref)["state"].get("ended") for ref in refs] == ["archived", "archived", None]
+    inspector.problems[:] = [said for said in inspector.problems if "422" not in said]  # an importance of 7
+    for ref in refs:
+        inspector.memory.forget(ref)
 
 
 HOSTILE = {
@@ -297,19 +432,6 @@ def test_hostile_memories_stay_text(inspector: Inspector) -> None:
         inspector.memory.forget(ref)
 
 
-@contextmanager
-def served(home: Path, port: int) -> Iterator[None]:
-    """A server of the home at this port."""
-    command = [sys.executable, "-m", "fusion", "serve", "--home", str(home), "--port", str(port)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as serving:
-        assert serving.stderr is not None
-        assert any(line.startswith("memory-fusion serves") for line in serving.stderr)
-        try:
-            yield
-        finally:
-            serving.terminate()
-
-
 @pytest.mark.feature("the inspector says when the server is away, and goes on by itself when it is back")
 def test_page_recovers_when_the_server_was_restarted(browser: Browser, tmp_path: Path) -> None:
     home = tmp_path / "home"
@@ -331,6 +453,54 @@ def test_page_recovers_when_the_server_was_restarted(browser: Browser, tmp_path:
             pages.close()
 
 
+@pytest.mark.feature(
+    "… also if it was started again while the page asked nothing",
+    of="the inspector says when the server is away, and goes on by itself when it is back",
+)
+def test_page_goes_on_with_a_server_that_it_never_missed(browser: Browser, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    (home / "fusion.toml").write_text(SMALL)
+    allow(home)
+    with closing(listen("127.0.0.1", 0)) as door:
+        port = door.getsockname()[1]
+    waiting: list[Route] = []
+
+    def wait(request: Route) -> None:
+        waiting.append(request)
+
+    with ExitStack() as first, ExitStack() as pages:
+        first.enter_context(served(home, port))
+        inspector = pages.enter_context(opened(browser, home))
+        page = inspector.show("memories")
+        page.route("**/v1/**", wait)
+        page.get_by_role("link", name="Timeline").click()
+        expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
+        first.close()
+        with served(home, port):
+            page.unroute_all()  # what waits goes on
+            expect(page.locator("svg.chart")).to_be_visible()
+            expect(page.get_by_label("API key")).to_have_count(0)
+            inspector.problems.clear()  # the refused tokens
+            pages.close()
+
+
+def test_missing_memory_that_is_archived_or_edited_says_so(inspector: Inspector) -> None:
+    archived = stored(inspector, "The violet trombone is kept in the attic.")
+    inspector.memory.set_state(archived, archived=True)
+    edited = stored(inspector, "The copper tuba is kept in the barn.")
+    inspector.memory.update(edited, "The copper horn is kept in the barn.")
+    page = inspector.show("ask", q=ASKED)
+    panel = page.get_by_role("region", name="Missing something?")
+    for words, state in (("violet trombone", "archived"), ("copper tuba", "superseded")):
+        panel.get_by_role("textbox").fill(words)
+        panel.get_by_role("button").click()
+        expect(panel).to_contain_text("its state keeps it out of answers")
+        expect(panel).to_contain_text(f"{state} The {words}")
+    for ref in (archived, edited):
+        inspector.memory.forget(ref)
+
+
 @pytest.mark.feature("a link that was used, and a session that has ended, say how to open the inspector again")
 def test_used_link_and_ended_session_say_what_to_do(browser: Browser, home: Path) -> None:
     with opened(browser, home) as inspector, browser.new_context() as other:
@@ -345,6 +515,12 @@ def test_used_link_and_ended_session_say_what_to_do(browser: Browser, home: Path
             late.get_by_label("API key").fill("guessed")
             late.get_by_role("button", name="Sign in").click()
             expect(late.get_by_role("alert")).to_contain_text("does not know this key")
+        kept = {"authorization": "Bearer " + page.evaluate("sessionStorage.getItem('memory-fusion')")}
+        page.evaluate("localStorage.setItem('memory-fusion-questions', '[]')")
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_text("fusion open")).to_be_visible()
+        assert page.evaluate("localStorage.getItem('memory-fusion-questions')") is None  # the next person's are others
+        assert httpx.get(f"{inspector.url}/v1/status", headers=kept).status_code == 401
         page.evaluate("sessionStorage.setItem('memory-fusion', 'stale')")
         page.reload()
         expect(page.get_by_text("fusion open")).to_be_visible()
@@ -380,7 +556,7 @@ def test_graph_shows_what_stands_around_an_entity(inspector: Inspector) -> None:
     expect(page.get_by_role("table")).to_contain_text("SQLite")
     expect(page.get_by_text("Postgres ← links to ← Roadmap → links to → Berit")).to_be_visible()
     page.get_by_role("tab", name="As a picture").click()
-    expect(page.locator("canvas")).to_be_visible()
+    expect(page.locator(".canvas[aria-busy=false] canvas[data-drawn]")).to_be_visible()
 
 
 @pytest.mark.feature("each picture of docs/inspector.md is taken of the sample, and shown there")

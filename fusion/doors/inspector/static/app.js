@@ -3,9 +3,10 @@ import { Boundary } from "./parts/boundary.js";
 import { Empty, Toast } from "./parts/basics.js";
 import { Icon } from "./parts/icons.js";
 import { SignIn } from "./parts/sign_in.js";
-import { connection, signedIn } from "./lib/api.js";
+import { connection, remove, signedIn } from "./lib/api.js";
 import { EVERYBODY, useStatus } from "./lib/home.js";
 import { html, render, useEffect, useState } from "./lib/html.js";
+import { forgetQuestions } from "./lib/questions.js";
 import { FIRST_VIEW, change, follow, href, useRoute } from "./lib/route.js";
 import * as session from "./lib/session.js";
 import { useStore } from "./lib/store.js";
@@ -31,10 +32,10 @@ function App({ stale }) {
 function Frame({ offline }) {
   const route = useRoute();
   const { value: status } = useStatus();
-  const View = VIEWS[route.view];
+  const View = Object.hasOwn(VIEWS, route.view) ? VIEWS[route.view] : null;
   const user = route.params.user;
   useEffect(() => {
-    document.title = `${S.views[route.view] ?? ""} – ${S.name}`;
+    document.title = View ? `${S.views[route.view]} – ${S.name}` : S.name;
   }, [route.view]);
   return html`<div class="frame">
     <a class="hidden" href="#content" onClick=${skip}>${S.skip}</a>
@@ -51,6 +52,7 @@ function Frame({ offline }) {
     </div>
     <main id="content" tabindex="-1">
       ${offline && html`<div class="notice warn" role="status">${S.offline}</div>`}
+      ${status?.caller && status.caller.role !== "operator" && html`<p class="notice small">${S.roles.may[status.caller.role]}</p>`}
       ${View ? html`<${Boundary} key=${route.view}><${View} route=${route} status=${status} /><//>` : html`<${Empty} title=${S.notFound} />`}
     </main>
     <${Toast} />
@@ -62,7 +64,9 @@ function skip(event) {
   document.getElementById("content").focus();
 }
 
-function signOut() {
+async function signOut() {
+  await remove("/v1/inspector/sessions").catch(() => null); // without a server it ends by its time
+  forgetQuestions();
   session.signOut();
   location.reload();
 }

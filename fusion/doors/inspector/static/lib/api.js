@@ -8,11 +8,12 @@ export const connection = store({ state: "online", generation: 0 });
 
 const PROBE_MS = [500, 1000, 2000, 5000];
 
-/** A refusal of the server: its status, its title, and its detail, which names the fix. */
+/** A refusal of the server: its status, its title, its detail, which names the fix, and the users that one can name. */
 export class Problem extends Error {
   constructor(status, body) {
     super(body?.detail || body?.title || `HTTP ${status}`);
     this.status = status;
+    this.users = body?.users ?? [];
   }
 }
 
@@ -42,21 +43,45 @@ async function probe(tries) {
   probe(tries + 1);
 }
 
-async function request(method, path, { query, body, signal } = {}) {
+/** A path with the parameters that have a value. */
+export function address(path, query) {
   const search = new URLSearchParams(Object.entries(query ?? {}).filter(([, value]) => value !== undefined && value !== "" && value !== null));
+  return `${path}${search.size ? `?${search}` : ""}`;
+}
+
+let renewal = null;
+
+/** Whether the session could be renewed, null without a server; requests that are refused together wait for one renewal. */
+function renewed() {
+  renewal ??= session
+    .renew()
+    .catch(() => null)
+    .finally(() => {
+      renewal = null;
+    });
+  return renewal;
+}
+
+/** `again` is true once the session was renewed for this request. */
+async function request(method, path, { query, body, signal } = {}, again = false) {
+  if (connection.get().state === "offline") throw new Offline(); // until a server has proved that it is the home's
   const headers = session.token() ? { authorization: `Bearer ${session.token()}` } : {};
   if (body !== undefined || method === "POST") headers["content-type"] = "application/json";
-  const address = `${path}${search.size ? `?${search}` : ""}`;
   const sent = method === "GET" || method === "DELETE" ? undefined : JSON.stringify(body ?? {});
   let reply;
   try {
-    reply = await fetch(address, { method, headers, body: sent, signal, credentials: "omit" });
+    reply = await fetch(address(path, query), { method, headers, body: sent, signal, credentials: "omit" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     become("offline");
     throw new Offline();
   }
-  if (reply.status === 401) become("signed-out");
+  if (reply.status === 401) {
+    // The server may have been started again while this page asked nothing, as in a hidden tab.
+    const anew = !again && (await renewed());
+    if (anew) return request(method, path, { query, body, signal }, true);
+    become(anew === null ? "offline" : "signed-out");
+  }
   if (!reply.ok) throw new Problem(reply.status, await reply.json().catch(() => null));
   return reply;
 }
@@ -86,22 +111,24 @@ export async function* lines(path, body, options) {
 
 /**
  * What `load(signal)` returns: {value, error, loading}. It is called again when `inputs` change, when the server is back,
- * and each `every` milliseconds while the tab is visible; an older call is given up.
+ * and each `every` milliseconds while the tab is visible; an older call is given up. A value stays while the next one is
+ * loaded, and after a failure if it is of the same inputs.
  */
 export function useLoad(load, inputs, { every } = {}) {
   const { generation } = useStore(connection);
   const [again, setAgain] = useState(0);
   const [state, setState] = useState({ value: null, error: null, loading: true });
+  const of = JSON.stringify(inputs);
   useEffect(() => {
     const abort = new AbortController();
     let timer;
     async function run() {
       try {
         const value = await load(abort.signal);
-        if (!abort.signal.aborted) setState({ value, error: null, loading: false });
+        if (!abort.signal.aborted) setState({ value, of, error: null, loading: false });
       } catch (error) {
         if (abort.signal.aborted) return;
-        setState((now) => ({ value: now.value, error: error instanceof Offline ? null : error, loading: false }));
+        setState((now) => ({ ...now, value: now.of === of ? now.value : null, error: error instanceof Offline ? null : error, loading: false }));
       }
       if (every && !abort.signal.aborted) timer = setTimeout(whenVisible, every);
     }
@@ -116,5 +143,5 @@ export function useLoad(load, inputs, { every } = {}) {
       clearTimeout(timer);
     };
   }, [generation, again, ...inputs]);
-  return { ...state, reload: () => setAgain((count) => count + 1) };
+  return { value: state.value, error: state.error, loading: state.loading, reload: () => setAgain((count) => count + 1) };
 }

@@ -1,23 +1,37 @@
 // The home as all views see it: its status, and whose memories are looked at.
 import { get, useLoad } from "./api.js";
-import { useMemo } from "./html.js";
-import { useRoute } from "./route.js";
+import { store } from "./store.js";
 
 export const EVERYBODY = "*";
 
-/** Fields of a request for the memories of one user, of everybody, or of no user. */
-export function scopeOf(user) {
-  if (user === EVERYBODY) return { all_users: true };
-  return user ? { user_id: user } : {};
-}
+const ROLES = ["reader", "proposer", "writer", "operator"];
 
-/** The scope that the address names. */
-export function useScope() {
-  const { user } = useRoute().params;
-  return useMemo(() => scopeOf(user), [user]);
-}
+/** Whose key the page has: {name, role, tenant, decides_on_proposals}; null until the server has said it. */
+export const caller = store(null);
 
-export const useStatus = (every = 5000) => useLoad((signal) => get("/v1/status", {}, { signal }), [], { every });
+/** Whether a caller may do what needs a role; the server decides where it is not known yet. */
+export const allows = (who, needs) => !who || ROLES.indexOf(who.role) >= ROLES.indexOf(needs);
+
+/** Fields of a request that looks at memories or changes them: those of one user, or of all where none is named. */
+export const scopeOf = (user) => (user && user !== EVERYBODY ? { user_id: user } : {});
+
+/** Fields of a question, which has to say that it asks for everybody's memories. */
+export const askScopeOf = (user) => (user === EVERYBODY ? { all_users: true } : scopeOf(user));
+
+/** The same for the command line: the flags of a command that looks at memories, and of one that asks. */
+export const flagsOf = (user) => (user && user !== EVERYBODY ? ["--user", user] : []);
+export const askFlagsOf = (user) => (user === EVERYBODY ? ["--all-users"] : flagsOf(user));
+
+export const useStatus = (every = 5000) =>
+  useLoad(
+    async (signal) => {
+      const status = await get("/v1/status", {}, { signal });
+      if (status.caller.role !== caller.get()?.role) caller.set(status.caller);
+      return status;
+    },
+    [],
+    { every },
+  );
 
 /** The place of a backend in the home, which is its colour in every view. */
 export function colours(backends) {

@@ -1,4 +1,4 @@
-// The list of questions that a person saves. It stays in this browser until it is downloaded.
+// The list of questions that a person saves. It stays in this browser until the person signs out.
 import { store } from "./store.js";
 
 const KEPT = "memory-fusion-questions";
@@ -18,6 +18,12 @@ export function saveQuestion(question) {
   const others = questions.get().filter((one) => one.query !== question.query);
   questions.set([...others, question]);
   localStorage.setItem(KEPT, JSON.stringify(questions.get()));
+}
+
+/** Somebody else may use this browser next, with another key. */
+export function forgetQuestions() {
+  localStorage.removeItem(KEPT);
+  questions.set([]);
 }
 
 export function downloadQuestions() {

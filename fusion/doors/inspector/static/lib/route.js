@@ -6,8 +6,17 @@ export const FIRST_VIEW = "ask";
 export function parse(hash) {
   const [path, search = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
   const params = Object.fromEntries(new URLSearchParams(search));
-  const [view, ...rest] = path.split("/").map(decodeURIComponent);
+  const [view, ...rest] = path.split("/").map(decoded);
   return { view: view || FIRST_VIEW, ref: rest.join("/"), params };
+}
+
+/** A part of an address; one that nobody can decode stays as it is. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 export function href(view, { ref = "", ...params } = {}) {

@@ -9,6 +9,18 @@ export function visible(text) {
     .replace(INVISIBLE, code);
 }
 
+/** Whether a text has signs that `visible` shows. */
+export const hasUnseen = (text) => visible(text) !== String(text);
+
+/** A word of a command line. Signs that a terminal would obey when they are pasted are escapes, as bash and zsh read them. */
+export function quoted(word) {
+  const text = String(word);
+  if (/^[\w@%+=:,./-]+$/.test(text)) return text;
+  if (!hasUnseen(text) && !text.includes("\n")) return `'${text.replaceAll("'", "'\\''")}'`;
+  const escape = (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return `$'${text.replace(/['\\]/g, "\\$&").replace(/[\t\n]/g, escape).replace(CONTROLS, escape).replace(INVISIBLE, escape)}'`;
+}
+
 const code = (sign) => `⟨U+${sign.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
 
 /** A name of the server's as words: adds_too_little is "adds too little". */

@@ -1,8 +1,11 @@
 // Small parts that all views share.
 import { useStore, store } from "../lib/store.js";
+import { allows, caller } from "../lib/home.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
+import { EVERYBODY } from "../lib/home.js";
+import { change } from "../lib/route.js";
 import { S } from "../strings.js";
-import { ago, time, visible } from "../lib/text.js";
+import { ago, quoted, time, visible } from "../lib/text.js";
 
 /** A text of a memory, with what was looked for marked. Long ones are cut until somebody asks for all. */
 export function Said({ text, find = "", limit = 2000 }) {
@@ -27,14 +30,32 @@ export function When({ at, exact }) {
 
 export const Empty = ({ title, children }) => html`<div class="empty"><h2>${title}</h2>${children}</div>`;
 
-/** What went wrong, in the words of the server, which name the fix. */
-export const Fault = ({ error }) => error && html`<div class="notice bad" role="alert">${visible(error.message)}</div>`;
+/** What went wrong, in the words of the server, which name the fix; or whose memories one can look at. */
+export function Fault({ error }) {
+  if (!error) return null;
+  if (!error.users?.length) return html`<div class="notice bad" role="alert">${visible(error.message)}</div>`;
+  return html`<div class="notice" role="alert"><span>${S.severalUsers}</span>
+    ${error.users.map((name) => html`<button key=${name} type="button" onClick=${() => change({ user: name })}>${visible(name)}</button>`)}
+    <button type="button" onClick=${() => change({ user: EVERYBODY })}>${S.everybody}</button></div>`;
+}
 
 export const Loading = ({ what }) => html`<div class="empty waiting" role="status">${what ?? S.loading}</div>`;
 
 export function Meter({ value, most, label }) {
   const part = most ? Math.min(1, value / most) : 0;
   return html`<div class="meter ${part >= 0.98 ? "full" : ""}" role="img" aria-label=${label}><span style=${{ width: `${part * 100}%` }}></span></div>`;
+}
+
+/** A button for what needs a role. With a lower key it is off, and says why. */
+export function Act({ needs, allowed, children, ...rest }) {
+  const who = useStore(caller);
+  if (allowed ?? allows(who, needs)) return html`<button type="button" ...${rest}>${children}</button>`;
+  return html`<button type="button" ...${rest} disabled title=${S.roles.needs(needs)}>${children}<span class="hidden"> (${S.roles.needs(needs)})</span></button>`;
+}
+
+/** What only a key with a role may see; a lower one is given a word instead. */
+export function Only({ needs, children }) {
+  return allows(useStore(caller), needs) ? children : html`<p class="muted">${S.roles.needs(needs)}</p>`;
 }
 
 export function Tabs({ tabs, chosen, onChoose, label }) {
@@ -103,12 +124,27 @@ export function Copy({ text, label, what }) {
   return html`<button type="button" class="plain" onClick=${copy}>${label}</button>`;
 }
 
-const quote = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${String(word).replaceAll("'", "'\\''")}'`);
-export const command = (...words) => ["fusion", ...words.filter((word) => word !== null && word !== undefined)].map(quote).join(" ");
+/** Bring what was opened in sight where it is above the list instead of next to it, as on a phone. */
+export function useDetail(ref) {
+  useEffect(() => {
+    if (ref && matchMedia("(max-width: 1080px)").matches) document.querySelector(".detail")?.scrollIntoView({ block: "start" });
+  }, [ref]);
+}
 
-export function curl(method, path, body) {
-  const sent = body === undefined ? [] : ["-H 'content-type: application/json'", `-d ${quote(JSON.stringify(body))}`];
-  return [`curl -X ${method} ${quote(location.origin + path)}`, '-H "authorization: Bearer $(fusion token)"', ...sent].join(" ");
+export const command = (...words) => ["fusion", ...words.filter((word) => word !== null && word !== undefined)].map(quoted).join(" ");
+
+/** `raw` is a body in the words of a shell, in place of `body`. */
+export function curl(method, path, body, { raw = body === undefined ? "" : quoted(JSON.stringify(body)), quiet = false } = {}) {
+  const sent = raw ? ["-H 'content-type: application/json'", `-d ${raw}`] : [];
+  return [`curl ${quiet ? "-s " : ""}-X ${method} ${quoted(location.origin + path)}`, '-H "authorization: Bearer $(fusion token)"', ...sent].join(" ");
+}
+
+/** The call that asks a question and answers it again by other numbers. It asks, since the recording of the page ends. */
+export function replayCurl(question, changes) {
+  const asking = curl("POST", "/v1/ask", { ...question, record: true }, { quiet: true });
+  const recording = `"$(${asking} | sed -n 's/.*"recording":"\\([^"]*\\)"}$/\\1/p')"`;
+  const rest = quoted(JSON.stringify({ recording: "", ...changes }).slice('{"recording":"'.length));
+  return curl("POST", "/v1/replay", undefined, { raw: `'{"recording":"'${recording}${rest}` });
 }
 
 export const CopyCalls = ({ cli, http }) => html`<span class="row">

@@ -3,7 +3,7 @@ import { html, useState } from "../lib/html.js";
 import { href } from "../lib/route.js";
 import { score, visible, words } from "../lib/text.js";
 import { S } from "../strings.js";
-import { Chip, Said, When } from "./basics.js";
+import { Act, Chip, Said, When } from "./basics.js";
 
 /** characters from which a text is cut until somebody opens it */
 const LONG = 300;
@@ -19,6 +19,9 @@ export function parts(signals, weights) {
     .sort((a, b) => b.part - a.part);
 }
 
+/** Why a candidate is in or out, in words for somebody who reads this for the first time. */
+export const reasonOf = ({ decision, reason }) => (Object.hasOwn(S.ask.reasons, decision) ? S.ask.reasons[decision] : visible(reason));
+
 export function Candidate({ candidate, member, weights, colourOf, find, vote, onVote, scope }) {
   const [open, setOpen] = useState(false);
   const isIn = candidate.decision === "packed";
@@ -31,14 +34,14 @@ export function Candidate({ candidate, member, weights, colourOf, find, vote, on
       <span class="push small mono">${score(candidate.local ?? candidate.rrf)}</span>
     </div>
     ${text ? html`<div class=${open || text.length < LONG ? "" : "cut"}><${Said} text=${text} find=${find} limit=${1200} /></div>` : html`<p class="muted small">${S.ask.textGone}</p>`}
-    <p class="small"><strong>${isIn ? S.ask.whyIn : S.ask.whyOut}:</strong> <span class="said">${visible(candidate.reason)}</span>${candidate.probability != null && html`, ${S.ask.probability(score(candidate.probability))}`}${candidate.judge != null && html`, ${S.ask.judge(candidate.judge)}`}</p>
+    <p class="small"><strong>${isIn ? S.ask.whyIn : S.ask.whyOut}:</strong> <span class="said">${reasonOf(candidate)}</span>${candidate.probability != null && html`, ${S.ask.probability(score(candidate.probability))}`}${candidate.judge != null && html`, ${S.ask.judge(candidate.judge)}`}</p>
     <${ScoreBar} signals=${candidate.signals ?? {}} weights=${weights} />
     <div class="row">
       <button class="plain" aria-expanded=${open} onClick=${() => setOpen(!open)}>${S.ask.signals}</button>
       ${member?.at && html`<span class="small muted"><${When} at=${member.at} /></span>`}
       ${onVote && html`<span class="push row">
-        <button class="plain" aria-pressed=${vote === "useful"} onClick=${() => onVote("useful")}>${S.ask.useful}</button>
-        <button class="plain" aria-pressed=${vote === "useless"} onClick=${() => onVote("useless")}>${S.ask.useless}</button>
+        <${Act} needs="writer" class="plain" aria-pressed=${vote === "useful"} onClick=${() => onVote("useful")}>${S.ask.useful}<//>
+        <${Act} needs="writer" class="plain" aria-pressed=${vote === "useless"} onClick=${() => onVote("useless")}>${S.ask.useless}<//>
       </span>`}
     </div>
     ${open && html`<${Signals} signals=${candidate.signals ?? {}} weights=${weights} />`}

@@ -1,12 +1,13 @@
 // The same question to two arms over one search.
 import { post } from "../lib/api.js";
+import { askFlagsOf } from "../lib/home.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { change } from "../lib/route.js";
 import { ms, visible } from "../lib/text.js";
 import { S } from "../strings.js";
-import { Chip, Fault } from "./basics.js";
+import { Chip, CopyCalls, Fault, command, curl } from "./basics.js";
 
-export function Compared({ question, recipe, recipes, other }) {
+export function Compared({ question, recipe, recipes, other, user }) {
   const [state, setState] = useState({ compared: null, error: null });
   useEffect(() => {
     setState({ compared: null, error: null });
@@ -27,6 +28,7 @@ export function Compared({ question, recipe, recipes, other }) {
           ${recipes.filter((one) => one.name !== recipe).map((one) => html`<option key=${one.name}>${one.name}</option>`)}
         </select>
       </label>
+      ${other && html`<${CopyCalls} cli=${command("compare", question.query, "--a", recipe, "--b", other, ...askFlagsOf(user))} http=${curl("POST", "/v1/compare", { ...question, a: recipe, b: other })} />`}
     </header>
     <${Fault} error=${error} />
     ${compared && html`<div class="body">

@@ -8,6 +8,24 @@ const CHARS = { min: 500, max: 20_000, step: 100 };
 const RESULTS = { min: 1, max: 30, step: 1 };
 const WEIGHT = { min: 0, max: 10, step: 0.25 };
 
+const OF_PACK = ["budget_chars", "max_results"];
+
+/** The changes that an address names, such as "max_results:5,words:1.5"; what is no number is left out. */
+export function knobsOf(text) {
+  const named = text.split(",").map((one) => one.split(":")).filter(([name, value]) => name && value && Number.isFinite(Number(value)));
+  const numbers = named.map(([name, value]) => [name, Number(value)]);
+  const signals = Object.fromEntries(numbers.filter(([name]) => !OF_PACK.includes(name)));
+  return {
+    ...Object.fromEntries(numbers.filter(([name]) => OF_PACK.includes(name))),
+    ...(Object.keys(signals).length && { changes: { rerank: { signals } } }),
+  };
+}
+
+/** The same changes as an address names them. */
+export function addressOf({ changes, ...ofPack }) {
+  return Object.entries({ ...ofPack, ...changes?.rerank?.signals }).map(([name, value]) => `${name}:${value}`).join(",");
+}
+
 /** `values` are those of the recipe; `changes` are the fields of `POST /v1/replay`; `onChange` gets them anew. */
 export function Knobs({ values, changes, onChange, took, error }) {
   const signals = values?.rerank?.signals ?? {};

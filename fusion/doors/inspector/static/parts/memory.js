@@ -1,19 +1,20 @@
 // One memory whole: its text, what it is, where it was used, its history, what stands around it, and its copies.
-import { Offline, Problem, get, patch, post, remove, useLoad } from "../lib/api.js";
-import { scopeOf } from "../lib/home.js";
+import { Offline, Problem, address, get, patch, post, remove, useLoad } from "../lib/api.js";
+import { flagsOf, scopeOf } from "../lib/home.js";
 import { html, useState } from "../lib/html.js";
-import { href } from "../lib/route.js";
-import { number, visible } from "../lib/text.js";
+import { change, href, useRoute } from "../lib/route.js";
+import { number, visible, words } from "../lib/text.js";
 import { S } from "../strings.js";
-import { Chip, Copy, CopyCalls, Dialog, Fault, Loading, Said, Tabs, When, command, curl, say } from "./basics.js";
-import { Decision, undoDecision } from "./decisions.js";
+import { Act, Chip, CopyCalls, Dialog, Fault, Loading, Said, Tabs, When, command, curl, say } from "./basics.js";
+import { BulkDialog, Preview } from "./bulk.js";
+import { Decision, undoDecision, undoEdit } from "./decisions.js";
 
 const at = (ref) => `/v1/memories/${encodeURIComponent(ref)}`;
 
 export function Memory({ memoryRef: ref, user, onChanged, onClose }) {
   const scope = scopeOf(user);
   const memory = useLoad((signal) => get(at(ref), scope, { signal }), [ref, user]);
-  const [show, setShow] = useState("what");
+  const { tab: show = "what" } = useRoute().params;
   const [doing, setDoing] = useState(null);
   const one = memory.value;
 
@@ -25,32 +26,32 @@ export function Memory({ memoryRef: ref, user, onChanged, onClose }) {
 
   if (memory.error) return html`<section class="panel detail"><div class="body"><${Fault} error=${memory.error} /><div><button onClick=${onClose}>${S.close}</button></div></div></section>`;
   if (!one) return html`<section class="panel detail"><${Loading} /></section>`;
-  const isArchived = Boolean(one.state?.archived);
+  const { ended } = one.state ?? {};
   return html`<section class="panel detail" aria-label=${visible(ref)}>
     <header>
       <h2 class="mono">${visible(ref)}</h2>
       <${Chip}>${visible(one.kind)}<//>
       ${one.trust !== "unknown" && html`<${Chip} tone=${one.trust === "trusted" ? "good" : "warn"}>${visible(one.trust)}<//>`}
-      ${isArchived && html`<${Chip} tone="warn">${S.memories.archive}<//>`}
+      ${ended && html`<${Chip} tone="warn">${words(ended)}<//>`}
       <button class="plain push" aria-label=${S.close} onClick=${onClose}>✕</button>
     </header>
     <div class="body">
       ${one.current === false && html`<div class="notice warn">${S.memories.superseded} ${one.superseded_by && html`<a href=${href("memories", { ref: one.superseded_by, user })}>${visible(one.superseded_by)}</a>`}</div>`}
       <${Said} text=${one.text} limit=${4000} />
       <div class="row">
-        <button onClick=${() => setDoing("edit")}>${S.memories.edit}</button>
-        <button onClick=${() => setDoing("state")}>${S.memories.setTrust}, ${S.memories.setImportance}</button>
-        <button onClick=${() => archive(ref, !isArchived, scope, changed)}>${isArchived ? S.memories.revive : S.memories.archive}</button>
-        <button class="danger" onClick=${() => setDoing("forget")}>${S.memories.forget}</button>
-        <span class="push"><${CopyCalls} cli=${command("why", ref)} http=${curl("GET", at(ref))} /></span>
+        <${Act} needs="writer" onClick=${() => setDoing("edit")}>${S.memories.edit}<//>
+        <${Act} needs="operator" onClick=${() => setDoing("state")}>${S.memories.setTrust}, ${S.memories.setImportance}<//>
+        <${Act} needs="operator" onClick=${() => archive(ref, !ended, scope, changed)}>${ended ? S.memories.revive : S.memories.archive}<//>
+        <${Act} needs="writer" class="danger" onClick=${() => setDoing("forget")}>${S.memories.forget}<//>
+        <span class="push"><${CopyCalls} cli=${command("why", ref, ...flagsOf(user))} http=${curl("GET", address(at(ref), scope))} /></span>
       </div>
-      <${Tabs} label=${visible(ref)} chosen=${show} onChoose=${setShow} tabs=${Object.entries(S.memories.tabs)} />
+      <${Tabs} label=${visible(ref)} chosen=${show} onChoose=${(tab) => change({ tab }, { replace: true })} tabs=${Object.entries(S.memories.tabs)} />
       ${show === "what" && html`<${What} one=${one} user=${user} />`}
       ${show === "around" && html`<${Around} one=${one} user=${user} scope=${scope} />`}
       ${["used", "history", "copies"].includes(show) && html`<${Why} memoryRef=${ref} scope=${scope} show=${show} user=${user} onUndone=${changed} />`}
     </div>
     ${doing === "edit" && html`<${Edit} one=${one} scope=${scope} onClose=${() => setDoing(null)} onDone=${changed} />`}
-    ${doing === "state" && html`<${State} one=${one} scope=${scope} onClose=${() => setDoing(null)} onDone=${changed} />`}
+    ${doing === "state" && html`<${BulkDialog} action="state" refs=${[one.ref]} now=${{ trust: one.trust, importance: one.grade?.importance }} scope=${scope} onClose=${() => setDoing(null)} onDone=${changed} />`}
     ${doing === "forget" && html`<${Forget} memoryRef=${ref} scope=${scope} onClose=${() => setDoing(null)} onDone=${() => { setDoing(null); onChanged?.(); onClose(); }} />`}
   </section>`;
 }
@@ -106,12 +107,19 @@ function Why({ memoryRef: ref, scope, show, user, onUndone }) {
   return html`<ol class="history">${why.changes.map((one) => html`<${Decision} key=${one.id} one=${one} user=${user} onUndone=${onUndone} />`)}</ol>`;
 }
 
-/** The lines or turns around it in its document. */
+/** What it states, and the lines or turns around it in its document. */
 function Around({ one, user, scope }) {
   const { value, error } = useLoad((signal) => post("/v1/timeline", { refs: [one.ref], ...scope }, { signal }), [one.ref]);
   if (error) return html`<${Fault} error=${error} />`;
   if (!value) return html`<${Loading} />`;
-  return html`<ol class="history">${value.entries.map((entry) => html`<li key=${entry.ref} class="small"><span class="row"><a class="mono" href=${href("memories", { ref: entry.ref, user })}>${visible(entry.ref)}</a><${When} at=${entry.ts} /><${Chip} tone=${entry.anchor ? "accent" : ""}>${visible(entry.by)}<//></span><${Said} text=${entry.line} limit=${500} /></li>`)}</ol>`;
+  return html`<${Stated} memoryRef=${one.ref} scope=${scope} user=${user} /><ol class="history">${value.entries.map((entry) => html`<li key=${entry.ref} class="small"><span class="row"><a class="mono" href=${href("memories", { ref: entry.ref, user })}>${visible(entry.ref)}</a><${When} at=${entry.ts} /><${Chip} tone=${entry.anchor ? "accent" : ""}>${visible(entry.by)}<//></span><${Said} text=${entry.line} limit=${500} /></li>`)}</ol>`;
+}
+
+/** The triples that graphs got of it, each with a way to its subject. */
+function Stated({ memoryRef: ref, scope, user }) {
+  const { value: why } = useLoad((signal) => get(`/v1/why/${encodeURIComponent(ref)}`, scope, { signal }), [ref]);
+  if (!why?.facts.length) return null;
+  return html`<h3>${S.memories.stated}</h3><ul class="history">${why.facts.map((one, n) => html`<li key=${n} class="small"><a href=${href("graph", { entity: one.subject, user })}>${visible(one.subject)}</a> ${visible(one.predicate)} <a href=${href("graph", { entity: one.object, user })}>${visible(one.object)}</a></li>`)}</ul>`;
 }
 
 /** A new version takes the place of the old one. Who edits a version that somebody has replaced is told so. */
@@ -125,8 +133,8 @@ function Edit({ one, scope, onClose, onDone }) {
         setError(new Problem(409, { detail: S.memories.conflict }));
         return;
       }
-      await patch(at(one.ref), { text, ...scope });
-      say(S.memories.edited);
+      const { batch } = await patch(at(one.ref), { text, ...scope });
+      say(S.memories.edited, { undo: batch && (() => undoEdit(batch, scope, onDone)) });
       onDone();
     } catch (failed) {
       setError(failed instanceof Problem && failed.status === 409 ? new Problem(409, { detail: S.memories.conflict }) : failed);
@@ -136,30 +144,6 @@ function Edit({ one, scope, onClose, onDone }) {
     <p class="muted">${S.memories.editLead}</p>
     <label class="field"><span class="hidden">${S.memories.edit}</span><textarea rows="9" value=${text} onInput=${(event) => setText(event.target.value)}></textarea></label>
     <${Fault} error=${error instanceof Offline ? null : error} />
-  <//>`;
-}
-
-function State({ one, scope, onClose, onDone }) {
-  const [error, setError] = useState(null);
-  async function submit() {
-    const form = new FormData(document.getElementById("state-form").closest("form"));
-    const importance = form.get("importance");
-    const changes = { ...(form.get("trust") !== one.trust && { trust: form.get("trust") }), ...(importance !== "" && { importance: Number(importance) }) };
-    try {
-      const reply = await post("/v1/state", { ref: one.ref, why: form.get("why"), ...changes, ...scope });
-      say(S.memories.changed, { undo: reply.decision && (() => undoDecision(reply.decision.id, onDone)) });
-      onDone();
-    } catch (failed) {
-      setError(failed);
-    }
-  }
-  return html`<${Dialog} title=${visible(one.ref)} submit=${S.memories.apply} onSubmit=${submit} onClose=${onClose}>
-    <div id="state-form" class="row">
-      <label class="field">${S.memories.setTrust}<select name="trust" defaultValue=${one.trust}>${["trusted", "unknown", "untrusted", "quarantined"].map((name) => html`<option key=${name} selected=${name === one.trust}>${name}</option>`)}</select></label>
-      <label class="field">${S.memories.setImportance}<input name="importance" type="number" min="0" max="1" step="0.05" defaultValue=${one.grade?.importance ?? ""} /></label>
-      <label class="field grow">${S.memories.why}<input name="why" maxlength="500" /></label>
-    </div>
-    <${Fault} error=${error} />
   <//>`;
 }
 
@@ -176,16 +160,9 @@ function Forget({ memoryRef: ref, scope, onClose, onDone }) {
       setError(failed);
     }
   }
-  return html`<${Dialog} title=${S.memories.forgetTitle} submit=${S.memories.forget} danger onSubmit=${submit} onClose=${onClose}>
+  return html`<${Dialog} title=${S.memories.forgetTitle} submit=${S.memories.forget} danger busy=${!preview.value} onSubmit=${submit} onClose=${onClose}>
     <p>${S.memories.forgetLead}</p>
     <${Preview} reply=${preview.value} />
     <${Fault} error=${error ?? preview.error} />
   <//>`;
-}
-
-export function Preview({ reply }) {
-  if (!reply) return html`<${Loading} />`;
-  const found = reply.found ?? [];
-  return html`<div class="stack"><strong>${S.memories.wouldForget(found.length)}</strong>
-    <ul class="history small scroll">${found.slice(0, 50).map((one) => html`<li key=${one.ref}><span class="mono">${visible(one.ref)}</span> <span class="said">${visible(String(one.text ?? "").slice(0, 200))}</span></li>`)}</ul></div>`;
 }

@@ -1,38 +1,55 @@
 // Ask: a question, the backends as they answer, the block as the agent gets it, and every candidate with its reason.
 import { Candidate } from "../parts/candidate.js";
-import { Chip, Copy, CopyCalls, Empty, Fault, Meter, Tabs, command, curl, say } from "../parts/basics.js";
+import { Chip, Copy, CopyCalls, Empty, Fault, Meter, Tabs, command, curl, replayCurl, say } from "../parts/basics.js";
 import { Compared } from "../parts/compared.js";
 import { Missing } from "../parts/missing.js";
-import { Knobs } from "../parts/knobs.js";
+import { Knobs, addressOf, knobsOf } from "../parts/knobs.js";
 import { get, post, useLoad } from "../lib/api.js";
 import { useAsking, useReplay } from "../lib/asking.js";
-import { EVERYBODY, colours, scopeOf } from "../lib/home.js";
-import { html, useEffect, useMemo, useState } from "../lib/html.js";
+import { EVERYBODY, askFlagsOf, askScopeOf, colours, scopeOf } from "../lib/home.js";
+import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { downloadQuestions, questions, saveQuestion } from "../lib/questions.js";
 import { change } from "../lib/route.js";
 import { useStore } from "../lib/store.js";
 import { ms, number, visible, words } from "../lib/text.js";
 import { S } from "../strings.js";
 
+/** candidates that are drawn at first */
+const DRAWN = 100;
+/** after which a slider that rests is in the address: browsers refuse hundreds of changes in a row */
+const REST_MS = 300;
+
 export function Ask({ route, status }) {
-  const { q = "", recipe = "", backends = "", user, b: other = "", show = "in" } = route.params;
+  const { q = "", recipe = "", backends = "", user, b: other = "", show = "in", knobs: written = "" } = route.params;
   const chosen = useMemo(() => (backends ? backends.split(",") : []), [backends]);
   const names = (status?.backends ?? []).map((backend) => backend.name);
   const colourOf = useMemo(() => colours(names), [names.join()]);
   const { value: recipes } = useLoad((signal) => get("/v1/recipes", {}, { signal }), []);
   const asking = useAsking();
-  const [knobs, setKnobs] = useState({});
+  const [knobs, setKnobs] = useState(() => knobsOf(written));
+  const asked = useRef(null);
   const [votes, setVotes] = useState({});
   const { replayed, error: replayError } = useReplay(asking.recording, knobs);
 
   useEffect(() => {
-    setKnobs({});
+    if (asked.current) setKnobs({}); // a first question keeps those of its address
+    asked.current = true;
     setVotes({});
     if (q) asking.ask(question());
   }, [q, recipe, backends, user]);
 
+  useEffect(() => {
+    if (written !== addressOf(knobs)) setKnobs(knobsOf(written));
+  }, [written]);
+
+  useEffect(() => {
+    if (addressOf(knobs) === written) return undefined;
+    const rest = setTimeout(() => change({ knobs: addressOf(knobs) }, { replace: true }), REST_MS);
+    return () => clearTimeout(rest);
+  }, [knobs]);
+
   function question() {
-    return { query: q, ...scopeOf(user), ...(recipe && { recipe }), ...(chosen.length && { backends: chosen }) };
+    return { query: q, ...askScopeOf(user), ...(recipe && { recipe }), ...(chosen.length && { backends: chosen }) };
   }
 
   function submit(event) {
@@ -70,19 +87,21 @@ export function Ask({ route, status }) {
       </span>
       ${q && html`<span class="push row">
         <button class="plain" onClick=${save}>${S.ask.saveQuestion}</button>
-        <${CopyCalls} cli=${command("fuse", q, ...(recipe ? ["--recipe", recipe] : []), ...chosen.flatMap((name) => ["--backend", name]), "-v")} http=${curl("POST", "/v1/fuse", question())} />
+        <${CopyCalls} cli=${knobs.changes ? null : command("fuse", q, ...(recipe ? ["--recipe", recipe] : []), ...chosen.flatMap((name) => ["--backend", name]), ...limitsOf(knobs), ...askFlagsOf(user), "-v")} http=${Object.keys(knobs).length ? replayCurl(question(), knobs) : curl("POST", "/v1/fuse", question())} />
       </span>`}
     </div>
-    ${q ? html`<${Answering} asking=${asking} names=${chosen.length ? chosen : names} colourOf=${colourOf} />` : html`<${Start} />`}
+    ${q ? html`<${Answering} asking=${asking} names=${chosen.length ? chosen : names} colourOf=${colourOf} />` : html`<${Start} isEmpty=${status?.memories?.current === 0} />`}
     <${Fault} error=${asking.error} />
     ${asking.answer && html`
       <${Knobs} values=${values} changes=${knobs} onChange=${setKnobs} took=${replayed?.answer?.took_ms} error=${replayError} />
       <div class="columns">
-        <${Block} answer=${shown.answer} most=${most} />
+        <div class="stack answer">
+          <${Block} answer=${shown.answer} most=${most} />
+          <${Missing} key=${asking.answer.receipt_id} answer=${asking.answer} candidates=${asking.candidates} scope=${scopeOf(user)} user=${user} />
+        </div>
         <${Candidates} answer=${shown.answer} candidates=${shown.candidates} weights=${weightsOf(values, knobs)} colourOf=${colourOf} show=${show} query=${q} user=${user} votes=${votes} setVotes=${setVotes} />
       </div>
-      <${Missing} answer=${asking.answer} candidates=${asking.candidates} scope=${scopeOf(user)} />
-      <${Compared} question=${{ query: q, ...scopeOf(user) }} recipe=${recipe || recipes?.default || "default"} recipes=${recipes?.recipes ?? []} other=${other} />`}
+      <${Compared} question=${{ query: q, ...askScopeOf(user) }} recipe=${recipe || recipes?.default || "default"} recipes=${recipes?.recipes ?? []} other=${other} user=${user} />`}
   `;
 }
 
@@ -91,6 +110,9 @@ function toggled(names, chosen, name) {
   const next = now.includes(name) ? now.filter((one) => one !== name) : names.filter((one) => now.includes(one) || one === name);
   return next.length === names.length || !next.length ? "" : next.join(",");
 }
+
+/** The flags of `fusion fuse` for the limits of the block; it has none for weights. */
+const limitsOf = ({ budget_chars: chars, max_results: most }) => [...(chars ? ["--budget", chars] : []), ...(most ? ["--max-results", most] : [])];
 
 /** The values of a recipe by part and name. */
 const valuesOf = (recipes, name) => (recipes?.recipes ?? []).find((one) => one.name === (name || recipes.default))?.fields;
@@ -102,13 +124,15 @@ function Answering({ asking, names, colourOf }) {
   const slowest = Math.max(1, ...Object.values(asking.backends).map((one) => one.took_ms));
   return html`<div class="answering" aria-live="polite">
     ${names.map((name) => {
-      const one = asking.backends[name] ?? asking.answer?.backends?.find((found) => found.name === name);
+      const one = asking.answer?.backends?.find((found) => found.name === name) ?? asking.backends[name];
       const bad = one && !["ok", "empty", "skipped"].includes(one.status);
       return html`<div key=${name} class=${!one && asking.state === "asking" ? "waiting" : ""}>
         <div class="row"><span class="dot ${colourOf[name] ?? ""}"></span><strong>${visible(name)}</strong>
-          <span class="push small ${bad ? "" : "muted"}">${one ? (bad ? html`<${Chip} tone="bad">${visible(one.status)}<//>` : ms(one.took_ms)) : asking.state === "asking" ? S.ask.asking : "–"}</span></div>
+          <span class="push small ${bad ? "" : "muted"}">${one ? (bad ? html`<${Chip} tone="bad">${words(one.status)}<//>` : ms(one.took_ms)) : asking.state === "asking" ? S.ask.asking : "–"}</span></div>
         <div class="small muted">${one ? S.ask.hits(one.count ?? 0) : " "}</div>
         <div class="bar" aria-hidden="true"><span class=${colourOf[name] ?? "b7"} style=${{ width: one ? `${Math.max(3, (one.took_ms / slowest) * 100)}%` : "0" }}></span></div>
+        ${one?.detail && html`<p class="small said">${visible(one.detail)}</p>`}
+        ${one?.dropped && html`<p class="small muted said">${S.ask.corrected}: ${Object.entries(one.dropped).map(([why, count]) => `${words(why)} ${number(count)}`).join(", ")}</p>`}
       </div>`;
     })}
   </div>`;
@@ -133,6 +157,8 @@ function Candidates({ answer, candidates, weights, colourOf, show, query, user, 
   const members = useMemo(() => new Map(answer.memories.flatMap((excerpt) => excerpt.members.map((member) => [member.ref, member]))), [answer]);
   const isIn = candidates.filter((one) => one.decision === "packed");
   const isOut = candidates.filter((one) => one.decision !== "packed");
+  const listed = show === "out" ? isOut : isIn;
+  const [all, setAll] = useState(false);
 
   async function vote(ref, value) {
     const next = { ...votes, [ref]: votes[ref] === value ? undefined : value };
@@ -147,11 +173,12 @@ function Candidates({ answer, candidates, weights, colourOf, show, query, user, 
     }
   }
 
-  const drawn = (list) => list.slice(0, 100).map((one) => html`<${Candidate} key=${one.ref} candidate=${one} member=${members.get(one.ref)} weights=${weights} colourOf=${(name) => colourOf[name] ?? ""} find=${query} vote=${votes[one.ref]} onVote=${one.decision === "packed" ? (value) => vote(one.ref, value) : null} scope=${user ? { user } : {}} />`);
+  const drawn = (list) => list.slice(0, all ? list.length : DRAWN).map((one) => html`<${Candidate} key=${one.ref} candidate=${one} member=${members.get(one.ref)} weights=${weights} colourOf=${(name) => colourOf[name] ?? ""} find=${query} vote=${votes[one.ref]} onVote=${one.decision === "packed" ? (value) => vote(one.ref, value) : null} scope=${user ? { user } : {}} />`);
   return html`<section class="panel">
     <header><${Tabs} label=${S.ask.found} chosen=${show} onChoose=${(name) => change({ show: name }, { replace: true })} tabs=${[["in", S.ask.in(isIn.length)], ["out", S.ask.out(isOut.length)], ["backends", S.ask.byBackend]]} /></header>
     <div class="body scroll">
-      ${show === "backends" ? html`<${ByBackend} candidates=${candidates} answer=${answer} colourOf=${colourOf} />` : drawn(show === "out" ? isOut : isIn)}
+      ${show === "backends" ? html`<${ByBackend} candidates=${candidates} answer=${answer} colourOf=${colourOf} />` : drawn(listed)}
+      ${show !== "backends" && !all && listed.length > DRAWN && html`<button type="button" onClick=${() => setAll(true)}>${S.ask.showAll(listed.length)}</button>`}
     </div>
   </section>`;
 }
@@ -169,8 +196,9 @@ function ByBackend({ candidates, answer, colourOf }) {
   })}`;
 }
 
-function Start() {
+function Start({ isEmpty }) {
   const saved = useStore(questions);
+  if (isEmpty) return html`<${Empty} title=${S.ask.empty}><p>${S.ask.emptyLead}</p><code>fusion remember "We deploy on Tuesdays."</code><code>fusion init</code><//>`;
   return html`<${Empty} title=${S.ask.start}>
     <p>${S.ask.startLead}</p>
     <div class="row">${S.ask.examples.map((text) => html`<button key=${text} onClick=${() => change({ q: text })}>${text}</button>`)}</div>

@@ -1,13 +1,19 @@
 // Health: the backends, what each contributes to answers, what the home holds, and what to look at.
 import { Chip, CopyCalls, Fault, Loading, command, curl } from "../parts/basics.js";
-import { get, useLoad } from "../lib/api.js";
-import { colours } from "../lib/home.js";
+import { address, get, useLoad } from "../lib/api.js";
+import { Comparisons, Growth, History, Models, Votes } from "../parts/worth.js";
+import { askScopeOf, colours } from "../lib/home.js";
 import { html, useMemo } from "../lib/html.js";
+import { change } from "../lib/route.js";
 import { bytes, ms, number, share, visible } from "../lib/text.js";
 import { S } from "../strings.js";
 
-export function Health({ status }) {
-  const history = useLoad((signal) => get("/v1/backends/history", {}, { signal }), [], { every: 10_000 });
+const ANSWERS = [50, 200, 1000];
+
+export function Health({ route, status }) {
+  const { user, answers = 200 } = route.params;
+  const query = { answers, ...askScopeOf(user) };
+  const history = useLoad((signal) => get("/v1/backends/history", query, { signal }), [answers, user], { every: 10_000 });
   const colourOf = useMemo(() => colours((status?.backends ?? []).map((one) => one.name)), [status?.backends?.length]);
   if (!status) return html`<${Loading} />`;
   const worth = Object.fromEntries((history.value?.backends ?? []).map((one) => [one.name, one]));
@@ -15,10 +21,14 @@ export function Health({ status }) {
   return html`
     <div class="head"><h1>${S.health.title}</h1><p class="lead">${S.health.lead}</p><span class="push"><${CopyCalls} cli=${command("status")} http=${curl("GET", "/v1/status")} /></span></div>
     <section class="stack" aria-label=${S.health.notes}>${alerts.length ? alerts.map((text) => html`<div key=${text} class="notice warn said">${visible(text)}</div>`) : html`<div class="notice good">${S.health.well}</div>`}</section>
-    <h2>${S.health.backends}</h2>
+    <div class="row"><h2>${S.health.backends}</h2><label class="push row small">${S.health.over}<select value=${String(answers)} onChange=${(event) => change({ answers: event.target.value }, { replace: true })}>${ANSWERS.map((count) => html`<option key=${count} value=${count}>${S.health.lastAnswers(count)}</option>`)}</select></label>
+      <${CopyCalls} http=${curl("GET", address("/v1/backends/history", query))} /></div>
     <div class="cards">${status.backends.map((one) => html`<${BackendCard} key=${one.name} one=${one} worth=${worth[one.name]} colour=${colourOf[one.name]} />`)}</div>
     <${Fault} error=${history.error} />
-    ${history.value && html`<${Worth} history=${history.value} colourOf=${colourOf} />`}
+    ${history.value && html`<div class="columns"><${Worth} history=${history.value} colourOf=${colourOf} /><${Votes} votes=${history.value.votes} /></div>`}
+    <${Comparisons} />
+    <${Growth} user=${user} total=${status.memories.current + status.memories.superseded} />
+    ${status.models && html`<${Models} models=${status.models} caller=${status.caller} />`}
     <h2>${S.health.home}</h2>
     <div class="cards">
       <${Figure} value=${number(status.memories.current)} text=${S.health.current} />
@@ -44,6 +54,7 @@ function BackendCard({ one, worth, colour }) {
       <dt>${S.health.breaker}</dt><dd>${visible(one.breaker)}</dd>
       ${worth && html`<dt>${S.health.latency}</dt><dd>${ms(worth.p50_ms)} / ${ms(worth.p95_ms)}</dd>`}
     </dl>
+    ${worth && html`<${History} worth=${worth} />`}
     ${(one.detail || one.reason) && html`<p class="small muted said">${visible(one.detail || one.reason)}</p>`}
     ${one.notes.map((note) => html`<p key=${note} class="small notice warn said">${visible(note)}</p>`)}
   </section>`;
@@ -53,7 +64,7 @@ function Worth({ history, colourOf }) {
   return html`<section class="panel"><header><h2>${S.health.worth}</h2><span class="small muted">${S.health.worthLead(history.answers)}</span></header><div class="body">
     ${history.backends.map((one) => html`<div key=${one.name} class="row"><span class="worth row"><span class="dot ${colourOf[one.name] ?? ""}"></span>${visible(one.name)}</span>
       <div class="bar" role="img" aria-label=${`${share(one.contributed)} ${S.health.contributed}`}><span class=${colourOf[one.name] ?? "b7"} style=${{ width: `${(one.contributed ?? 0) * 100}%` }}></span></div>
-      <span class="small number">${share(one.contributed)} ${S.health.contributed}, ${share(one.alone)} ${S.health.alone}</span></div>`)}
+      <span class="small number">${share(one.contributed)} ${S.health.contributed}, ${share(one.alone)} ${S.health.alone}${one.votes.useful + one.votes.useless > 0 ? `, ${S.health.votesOn(one.votes.useful, one.votes.useless)}` : ""}</span></div>`)}
   </div></section>`;
 }
 
