@@ -30,6 +30,7 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("POST", "/v1/prefix"): READER,
     ("GET", "/v1/documents"): READER,
     ("GET", "/v1/feedback"): READER,
+    ("GET", "/v1/comparisons"): READER,
     ("GET", "/v1/receipts"): READER,
     ("GET", "/v1/activity"): READER,
     ("GET", "/v1/backends/history"): READER,
@@ -90,6 +91,7 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("GET", "/v1/proposals/{proposal}"): PROPOSER,
     # store and forget
     ("POST", "/v1/feedback"): WRITER,
+    ("POST", "/v1/comparisons"): WRITER,
     ("POST", "/v1/memories"): WRITER,
     ("PATCH", "/v1/memories/{ref}"): WRITER,
     ("DELETE", "/v1/memories/{ref}"): WRITER,
@@ -123,6 +125,7 @@ NEEDS: Mapping[tuple[str, str], Role] = {
     ("POST", "/v1/jobs/{name}/pause"): OPERATOR,
     ("POST", "/v1/jobs/{name}/resume"): OPERATOR,
     ("POST", "/v1/backends/{backend}/{verb}"): OPERATOR,
+    ("GET", "/v1/audit"): OPERATOR,
     ("GET", "/v1/export"): OPERATOR,
     ("GET", "/metrics"): OPERATOR,
     ("POST", "/v1/import"): OPERATOR,

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fusion.errors import BadInput
+from fusion.lib import trace
 from fusion.lib.request_id import REQUEST_ID
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
@@ -20,24 +21,29 @@ _LINE = re.compile(
     r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(?P<ms>\d{3}) (?P<level>[A-Z]{4,8}) (?P<logger>[\w.]{1,99}): "
     r"(?P<message>.*)"
 )
-_REQUEST = re.compile(r" \[request ([A-Za-z0-9._-]{1,64})\]$")
+_IDS = re.compile(
+    r" \[(?=request |trace )(?:request (?P<request>[A-Za-z0-9._-]{1,64})(?:, (?=trace )|(?=\])))?"
+    r"(?:trace (?P<trace_id>[0-9a-f]{32}))?\]$"
+)
 _AGO = re.compile(r"(\d{1,6})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 class TextLines(logging.Formatter):
-    """One line for people; a record of a request ends with its id."""
+    """One line for people; a record of a request ends with its id, and with that of its trace."""
 
     def __init__(self) -> None:
         super().__init__(TEXT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
-        request = REQUEST_ID.get()
-        return super().formatMessage(record) + (f" [request {request}]" if request else "")
+        return super().formatMessage(record) + in_brackets(_ids(record))
 
 
 class JsonLines(logging.Formatter):
-    """One object for each record: at, level, logger, message, and request and trace where there are some."""
+    """One object for each record: at, level, logger, message, and request, trace_id and trace where there are some.
+
+    ``trace`` has the lines of an exception.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -46,11 +52,23 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if request := REQUEST_ID.get():
-            line["request"] = request
+        line |= _ids(record)
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
         return json.dumps(line)
+
+
+def _ids(record: logging.LogRecord) -> dict[str, str]:
+    """The ids of the request and of the trace that a record belongs to, as far as there are some."""
+    ids = {"request": REQUEST_ID.get(), "trace_id": getattr(record, "trace_id", "") or trace.trace_id()}
+    return {name: value for name, value in ids.items() if value}
+
+
+def in_brackets(entry: Mapping[str, str]) -> str:
+    """The ids of an entry as they end a line of text; "" without one."""
+    words = {"request": "request", "trace_id": "trace"}
+    ids = ", ".join(f"{word} {entry[name]}" for name, word in words.items() if name in entry)
+    return f" [{ids}]" if ids else ""
 
 
 def entries(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -88,15 +106,20 @@ def _entry(line: str) -> dict[str, Any] | None:
         "logger": found_text["logger"],
         "message": message,
     }
-    if request := _REQUEST.search(message):
-        entry |= {"message": message[: request.start()], "request": request[1]}
+    if ids := _IDS.search(message):
+        named = {name: value for name, value in ids.groupdict().items() if value is not None}
+        entry |= {"message": message[: ids.start()], **named}
     return entry
 
 
-def is_wanted(entry: Mapping[str, Any], level: str, since: datetime | None, request: str | None) -> bool:
-    """Whether an entry has at least this level, is not older, and is of this request."""
+def is_wanted(
+    entry: Mapping[str, Any], level: str, since: datetime | None, request: str | None, trace_id: str | None = None
+) -> bool:
+    """Whether an entry has at least this level, is not older, and is of this request and of this trace."""
     rank = LEVELS.index(entry["level"]) if entry["level"] in LEVELS else 1
-    if rank < LEVELS.index(level) or (request is not None and entry.get("request") != request):
+    if rank < LEVELS.index(level):
+        return False
+    if any(one is not None and entry.get(n) != one for n, one in (("request", request), ("trace_id", trace_id))):
         return False
     return since is None or (at := _time(entry["at"])) is None or at >= since
 

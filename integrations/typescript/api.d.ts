@@ -1,5 +1,25 @@
 // The types of memory-fusion's HTTP API. Written by `python -m tests.typescript`: do not edit.
 
+/** One access: when, what, to which memories, with which key, and how it ended. It never has a text. */
+export interface Access {
+  at: string;
+  action: string;
+  call: string;
+  outcome: string;
+  key: string;
+  key_id: string;
+  role: string;
+  door: string;
+  user_id: string | null;
+  agent_id: string | null;
+  session_id: string | null;
+  refs: string[];
+  count: number;
+  receipt_id: string | null;
+  decision: string | null;
+  request_id: string;
+}
+
 /** The days up to today, the oldest first. */
 export interface Activity {
   days: DayOfActivity[];
@@ -146,6 +166,15 @@ export interface AssertionRef {
   ref: string;
 }
 
+/** A page of the access log, the newest first. */
+export interface Audit {
+  accesses: Access[];
+  next_cursor: string | null;
+  keep_days: number;
+  waiting: number;
+  fault: string;
+}
+
 /** The answer of one backend to one request, without its hits. */
 export interface BackendAnswer {
   name: string;
@@ -158,11 +187,19 @@ export interface BackendAnswer {
   refused?: Record<string, number>;
 }
 
-/** The backends over the latest ``answers``, of which ``blocks`` had a memory. */
+/** The backends over the latest ``answers``, of which ``blocks`` had a memory, and the votes on recipes. */
 export interface BackendHistory {
   answers: number;
   blocks: number;
   backends: BackendWorth[];
+  votes: VotesOnRecipes;
+}
+
+/** What a backend's status and backlog have been since a time, until the next moment. */
+export interface BackendMoment {
+  at: string;
+  status: string;
+  backlog: number;
 }
 
 /**
@@ -220,7 +257,8 @@ export interface BackendStatus {
 /**
  * What one backend did for the latest answers. The percentiles are of the times in which it answered, null if it never
  * did. ``contributed`` is the share of the blocks with a memory that it found, ``alone`` of those with one that no
- * other backend found.
+ * other backend found. ``spans`` are the answers in parts of the same size, ``moments`` the latest changes of its
+ * breaker and its backlog; both have the oldest first.
  */
 export interface BackendWorth {
   name: string;
@@ -230,6 +268,9 @@ export interface BackendWorth {
   p95_ms: number | null;
   contributed: number;
   alone: number;
+  votes: VotesOnBackend;
+  spans: SpanOfAnswers[];
+  moments: BackendMoment[];
 }
 
 export interface Backends {
@@ -256,11 +297,15 @@ export interface CachedSynthesis {
   cachedAt: number;
 }
 
-/** Who makes a request: the name of its key ("owner" with the home's token), its role and its tenant. */
+/**
+ * Who makes a request: the name of its key ("owner" with the home's token), its role and its tenant.
+ * ``decides_on_proposals`` as `[proposals] decided_by` says.
+ */
 export interface Caller {
   name: string;
   role: "reader" | "proposer" | "writer" | "operator";
   tenant: string;
+  decides_on_proposals: boolean;
 }
 
 /** A statement that could become a memory, with the refs of the memories that state it. */
@@ -400,6 +445,107 @@ export interface ComparedMemory {
   b: ReceiptEntry;
 }
 
+/**
+ * One comparison over many questions. It has no question and no text of a memory. ``verdict`` is null without expected
+ * answers. ``overlap`` is the mean share of memories that both blocks have.
+ */
+export interface Comparison {
+  id: number;
+  at: string;
+  by: string;
+  a: ComparisonArm;
+  b: ComparisonArm;
+  questions: number;
+  unanswered: number;
+  degraded: number;
+  tuned_on: number;
+  same_memories: number;
+  overlap: number;
+  verdict: ComparisonVerdict | null;
+}
+
+/** One arm of a comparison, and what its answers cost: means of a question, in characters and milliseconds. */
+export interface ComparisonArm {
+  arm: string;
+  recipe: string;
+  hash: string;
+  backends: string[];
+  only: number;
+  empty: number;
+  characters: number;
+  waited_ms: number;
+  took_ms: number;
+}
+
+/** One arm, and what its answers cost: means of a question. */
+export interface ComparisonArmBody {
+  arm: string;
+  recipe: string;
+  hash: string;
+  backends: string[];
+  only: number;
+  empty: number;
+  characters: number;
+  waited_ms: number;
+  took_ms: number;
+}
+
+/** The figures of a comparison over many questions, as `fusion compare --queries` prints them. */
+export interface ComparisonBody {
+  a: ComparisonArmBody;
+  b: ComparisonArmBody;
+  /** that both arms answered */
+  questions: number;
+  unanswered?: number;
+  degraded?: number;
+  /** questions that chose an arm's recipe */
+  tuned_on?: number;
+  /** questions with the same memories in both blocks */
+  same_memories: number;
+  /** mean share of memories that both blocks have */
+  overlap: number;
+  /** null without expected answers */
+  verdict?: ComparisonVerdictBody | null;
+}
+
+/**
+ * What the arms found of the expected answers: shares from 0 to 1, and b - a with its 95 % interval. ``n`` questions
+ * count. ``better`` is null if the interval includes 0. ``seed`` is of the bootstrap.
+ */
+export interface ComparisonVerdict {
+  n: number;
+  a: number;
+  b: number;
+  difference: number;
+  low: number;
+  high: number;
+  win: number;
+  tie: number;
+  loss: number;
+  seed: number;
+  better: string | null;
+}
+
+/** What the arms found of the expected answers, and b - a with its 95 % interval. */
+export interface ComparisonVerdictBody {
+  n: number;
+  a: number;
+  b: number;
+  difference: number;
+  low: number;
+  high: number;
+  win: number;
+  tie: number;
+  loss: number;
+  seed?: number;
+}
+
+/** Stored comparisons, the newest first. */
+export interface Comparisons {
+  comparisons: Comparison[];
+  next_cursor: string | null;
+}
+
 /** What two stores contradicted each other in, in one answer (`fusion.recall.contradictions`). */
 export interface Contradiction {
   receipt_id: string;
@@ -533,7 +679,8 @@ export interface DailyLogsBody {
 
 /**
  * One day, UTC: how many memories were remembered, also by kind of source, forgotten and decided on. ``questions``
- * counts those whose receipts are kept.
+ * counts those whose receipts are kept. ``bytes`` are those of each part of the home at the last look of that day, as
+ * in `Status`; without a scope only, and only for days on which the home was open.
  */
 export interface DayOfActivity {
   day: string;
@@ -542,6 +689,7 @@ export interface DayOfActivity {
   decisions: number;
   questions: number;
   sources: Record<string, number>;
+  bytes?: Record<string, number>;
 }
 
 /**
@@ -2084,6 +2232,20 @@ export interface MemoryBody {
 }
 
 /**
+ * The use of a model since the server's start: by the tenant, or by all tenants for the home's operator. ``use`` is
+ * judge, or model for all else that asks `[model]`, whose tokens are estimated. ``calls`` are by their outcome.
+ * ``cost`` is by `[telemetry.prices]`, null for a model without a price.
+ */
+export interface ModelUse {
+  model: string;
+  use: string;
+  calls: Record<string, number>;
+  tokens_read: number;
+  tokens_written: number;
+  cost: number | null;
+}
+
+/**
  * A point in time with its precision; ``zone`` is the IANA name of the speaker's time zone. ``until`` is the end
  * (excluded) of something that lasted longer than the precision says: of an episode.
  */
@@ -2486,7 +2648,8 @@ export interface ReceiptEntry {
 /**
  * One answer in a list: its sizes and times, the refs in its block, and who asked. ``query`` is null unless the
  * question is one of the latest, which are in memory alone. ``memories`` counts those of the block, of which ``refs``
- * has the first hundred.
+ * has the first hundred. ``tokens`` are those of the block, ``candidate_tokens`` those of every candidate in full, each
+ * once; both are estimated, and the second is null in receipts of earlier versions.
  */
 export interface ReceiptRow {
   receipt_id: string;
@@ -2495,6 +2658,7 @@ export interface ReceiptRow {
   took_ms: number;
   characters: number;
   tokens: number;
+  candidate_tokens: number | null;
   memories: number;
   refs: string[];
   recipe: RecipeName;
@@ -2529,6 +2693,18 @@ export interface RecipeValues {
   name: string;
   hash: string;
   fields: Record<string, Record<string, unknown>>;
+}
+
+/** The votes on what the blocks of one recipe had: ``share`` of them said useful, with its 95 % interval. */
+export interface RecipeVotes {
+  name: string;
+  hash: string;
+  answers: number;
+  useful: number;
+  useless: number;
+  share: number;
+  low: number;
+  high: number;
 }
 
 /**
@@ -2746,6 +2922,15 @@ export interface Sources {
   sources: SourceCount[];
 }
 
+/** How fast a backend was for some answers that follow each other; ``at`` is the time of the first. */
+export interface SpanOfAnswers {
+  at: string;
+  asked: number;
+  answered: number;
+  p50_ms: number | null;
+  p95_ms: number | null;
+}
+
 export interface StaleCard {
   subject: string;
   reasons: string[];
@@ -2795,6 +2980,13 @@ export interface StateChanged {
 /** The decision that a request made; null if the state was so already. */
 export interface StateReply {
   decision: Decision | null;
+}
+
+/** A triple that a memory states, as the rules or a model extracted it. */
+export interface StatedFact {
+  subject: string;
+  predicate: string;
+  object: string;
 }
 
 /** The comparison of new statements with earlier ones: how many wait, and the error of the last try, or empty. */
@@ -2871,6 +3063,7 @@ export interface Status {
   prefixes?: PrefixCounts;
   failed_jobs?: FailedJob[];
   agents?: Record<string, number>;
+  models?: ModelUse[];
   incidents?: string[];
   requests: Requests;
   proposals?: Record<string, number>;
@@ -3250,6 +3443,18 @@ export interface UpdateReply {
   batch: string | null;
 }
 
+/** How many votes said of a memory that a backend found that it was useful, or that it was not. */
+export interface VotesOnBackend {
+  useful: number;
+  useless: number;
+}
+
+/** The recipes with votes, the best share first; ``better`` is one whose interval is above all others', or null. */
+export interface VotesOnRecipes {
+  recipes: RecipeVotes[];
+  better: string | null;
+}
+
 /** What a memory must be like. Of several values of one field any will do; every field that is given must fit. */
 export interface WhereBody {
   /** in these folders: customers, 2026/11 */
@@ -3290,6 +3495,7 @@ export interface Why {
   superseded_by: string | null;
   state: Record<string, unknown>;
   copies: Record<string, string>;
+  facts: StatedFact[];
   layers: Record<string, string>;
   included: number;
   inclusions: Inclusion[];
@@ -3372,6 +3578,25 @@ export interface Routes {
     };
     body: undefined;
     reply: Document;
+  };
+  /** List who read, changed and forgot memories, newest first */
+  "GET /v1/audit": {
+    path: {};
+    query: {
+      /** only those of this kind */
+      action?: "ask" | "read" | "list" | "remember" | "edit" | "forget" | "state" | "backend" | "export" | "import" | "gap" | null;
+      /** only those at this time or later */
+      since?: string | null;
+      /** only those to the memories of this user */
+      user_id?: string | null;
+      /** only those to this memory, also in an answer */
+      ref?: string | null;
+      limit?: number;
+      /** next_cursor of the page before; none for the first page */
+      cursor?: string | null;
+    };
+    body: undefined;
+    reply: Audit;
   };
   /** List what is remembered, page by page, all of it or what fits a filter */
   "GET /v1/memories": {
@@ -3774,6 +3999,24 @@ export interface Routes {
     query: {};
     body: FeedbackBody;
     reply: Feedback;
+  };
+  /** List the comparisons of two arms over many questions, newest first */
+  "GET /v1/comparisons": {
+    path: {};
+    query: {
+      limit?: number;
+      /** next_cursor of the page before; none for the first page */
+      cursor?: string | null;
+    };
+    body: undefined;
+    reply: Comparisons;
+  };
+  /** Store the figures of a comparison over many questions, as `fusion compare --queries` does */
+  "POST /v1/comparisons": {
+    path: {};
+    query: {};
+    body: ComparisonBody;
+    reply: Comparison;
   };
   /** List what was answered, newest first, page by page, or what was answered since */
   "GET /v1/receipts": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from fusion.doors.http.protocol import LimitedProtocol
 from fusion.doors.http.serve import Server, listen, url_of
 from fusion.errors import BadInput, HomeGone, NotFound
 from fusion.extension import Call, Route, Verb
+from fusion.gateway.audit import AuditRequest
 from fusion.gateway.decisions import StateRequest, StatesRequest
 from fusion.gateway.episodes import EpisodeQuery, EpisodeSearch
 from fusion.gateway.extracting import ExtractRequest
@@ -52,6 +53,7 @@ from fusion.journal.retire import CompleteFile
 from fusion.lib.ids import external_ref
 from fusion.lib.item_address import Address
 from fusion.lib.observation import NewObservation
+from fusion.lib.request_rate import RequestRates
 from fusion.recall.context_pack import SCHEMA, Citation, PackItem, PackMeta, PackNotes
 from fusion.recall.engine import Fused, FuseRequest
 from fusion.recall.gather import Answer, Answered
@@ -109,6 +111,7 @@ class FakeFusion:
     def __init__(self, *, error: Exception | None = None, hold: asyncio.Event | None = None) -> None:
         self.error = error
         self.hold = hold
+        self.rates: RequestRates | None = None
         self.requests: list[FuseRequest] = []
         self.packs: list[PackRequest] = []
         self.kept: list[tuple[Any, str | None, str]] = []
@@ -239,6 +242,14 @@ class FakeFusion:
         if cursor not in (None, "c1"):
             raise BadInput("cursor: it is invalid")
         return {"labels": [examples()["labels"]["reply"]["labels"][0]], "next_cursor": None}
+
+    async def comparisons(self, tenant: str, limit: int, *, cursor: str | None = None) -> dict[str, Any]:
+        if cursor not in (None, "c1"):
+            raise BadInput("cursor: it is invalid")
+        return examples()["comparisons"]["reply"]
+
+    async def keep_comparison(self, body: Mapping[str, Any], who: str, *, tenant: str) -> dict[str, Any]:
+        return {**examples()["keep_comparison"]["reply"], "by": who}
 
     async def search(
         self,
@@ -545,6 +556,9 @@ class FakeFusion:
     async def forgotten(self, scope: Scope, limit: int, *, cursor: str | None = None) -> dict[str, Any]:
         return {"forgotten": [examples()["forgotten"]["reply"]["forgotten"][0]], "next_cursor": None}
 
+    async def accesses(self, request: AuditRequest) -> dict[str, Any]:
+        return examples()["audit"]["reply"]
+
     async def origins(self, scope: Scope, prefix: str, after: str, limit: int) -> list[dict[str, Any]]:
         return [{"source": source, "memories": 1} for source in sorted(self.kept_sources) if source.startswith(prefix)]
 
@@ -569,7 +583,7 @@ class FakeFusion:
     async def backends(self, tenant: str) -> list[dict[str, Any]]:
         return [examples()["backends"]["reply"]["backends"][0]]
 
-    async def status(self, tenant: str, scope: Scope | None = None) -> dict[str, Any]:
+    async def status(self, tenant: str, scope: Scope | None = None, *, operates: bool = True) -> dict[str, Any]:
         return {name: value for name, value in examples()["status"]["reply"].items() if name != "requests"}
 
     async def receipt(self, receipt_id: str, tenant: str, *, user_id: str | None = None) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import pytest
 from benchmarks.bad_servers import DEAD, Way, bad_server
 from fusion.doors import statusline
 from fusion.doors.hooks import CAPTURE_S, MAX_AGE_S, MIN_HELLO_S, HookCall
+from fusion.doors.mcp_stdio import upstream
 from fusion.doors.mcp_stdio.protocol import ToolCall
 from fusion.doors.mcp_stdio.upstream import HomeServer
 from fusion.errors import ServerUnreachable
@@ -112,7 +113,9 @@ def test_mcp_call_does_not_wait_for_a_dead_server(home: Path, way: Way) -> None:
             server.call(ToolCall(1, "memory_fuse", {"query": ASKED}, "2025-11-25"))
 
 
-def test_mcp_call_does_not_wait_for_a_server_that_does_not_start(broken: Path) -> None:
+def test_mcp_call_does_not_wait_for_a_server_that_does_not_start(broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call ends with the try to start the server, however long that takes here, and not with the call's limit."""
+    monkeypatch.setattr(upstream, "START_S", 600.0)
     server = HomeServer(Located(broken, named=True), None, "fusion", {}, create=False)
     server.start()
     for _ in range(2):

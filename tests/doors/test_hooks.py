@@ -887,15 +887,15 @@ class TestServer:
         assert running_server(real) == record
 
     def test_session_start_hook_starts_the_server(self, real: Path) -> None:
-        """session-start waits as long as is set, here ten seconds, and an empty home has nothing to say."""
-        (real / "fusion.toml").write_text(SMALL + "[hooks]\nstart_wait_ms = 10000\n")
+        """session-start waits as long as is set, here a minute, and an empty home has nothing to say."""
+        (real / "fusion.toml").write_text(SMALL + "[hooks]\nstart_wait_ms = 60000\n")
         printed, notice = hook("session-start", {"source": "startup"}, "--home", real)
         assert (context("session-start", printed), notice) == ("", "")
         assert running_server(real) is not None
 
     def test_hook_replaces_a_killed_server(self, real: Path) -> None:
         """Its record and lock file are still there."""
-        (real / "fusion.toml").write_text(SMALL + "[hooks]\nstart_wait_ms = 10000\n")
+        (real / "fusion.toml").write_text(SMALL + "[hooks]\nstart_wait_ms = 60000\n")
         record = ensure_server(real)
         os.kill(record.pid, signal.SIGKILL)
         printed, notice = hook("user-prompt-submit", {"prompt": "where do chains come from?"}, "--home", real)
@@ -908,7 +908,7 @@ class TestServer:
     async def test_concurrent_hooks_command_and_client_share_one_server(self, real: Path, talk: Talk) -> None:
         """Two MCP servers, three hooks, a command, a program, in the same second on a home without a server: one server
         comes of it, and every one is answered."""
-        (real / "fusion.toml").write_text(SMALL + "[hooks]\nstart_wait_ms = 10000\n")
+        (real / "fusion.toml").write_text(SMALL + "[hooks]\nstart_wait_ms = 60000\n")
         talk.add("user", "where do our chains come from?")
 
         async def agent() -> bool:

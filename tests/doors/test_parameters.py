@@ -27,6 +27,8 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "compare": schemas.CompareBody,
     "feedback": schemas.FeedbackBody,
     "labels": schemas.LabelsQuery,
+    "comparisons": schemas.ComparisonsQuery,
+    "keep_comparison": schemas.ComparisonBody,
     "search": schemas.SearchBody,
     "update": schemas.UpdateBody,
     "memory": schemas.Scoped,
@@ -88,6 +90,7 @@ MODELS: Mapping[str, type[BaseModel]] = {
     "activity": schemas.ActivityQuery,
     "backend_history": schemas.BackendHistoryQuery,
     "status": schemas.Scoped,
+    "audit": schemas.AuditQuery,
     "settle": schemas.SettleBody,
     "export": schemas.ExportQuery,
     "import_export": schemas.ImportQuery,
@@ -187,6 +190,7 @@ COMMAND_NAMES = {
     "tag": "tags",
     "source": "sources",
     "object_": "object",
+    "find": "q",
     "evidence": "derived_from",
 }
 IN_PATH = {
@@ -213,6 +217,9 @@ OWN = {
     *{(name, "where") for name in ("fuse", "pack", "search", "compare")},  # NAME=VALUE, of the fields of ``where``
     ("compare", "queries"),  # a file of questions
     ("compare", "seed"),
+    ("compare", "list_"),  # asks for the stored comparisons instead
+    ("compare", "limit"),
+    ("compare", "cursor"),
     ("feedback", "export"),  # asks for the labels instead
     ("forget", "recorded"),  # time = "recorded"
     ("undo", "last"),  # says aloud what no id says, too

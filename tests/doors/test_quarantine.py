@@ -17,6 +17,7 @@ from starlette.routing import Route
 from fusion.contract import ROLES, Role
 from fusion.doors.http.app import create_app
 from fusion.doors.http.mem0 import REFUSED
+from fusion.doors.http.openapi import examples
 from fusion.doors.roles import OPERATOR, PROPOSER, READER, WRITER, allows, role_of
 from fusion.gateway.gateway import Gateway
 from tests.doors.contract import Checked
@@ -73,7 +74,7 @@ case("GET", "/v1/receipts", NOTHING, SESSION)
 case("GET", "/v1/receipts/{receipt_id}", at="/v1/receipts/{receipt}")
 case("GET", "/v1/documents", {"path": "log.md"}, {"path": "log.md", "summaries": "rules"})
 case("GET", "/v1/session", SESSION)
-for one in ("feedback", "decisions", "plans", "batches", "forgotten", "sources", "status", "backends"):
+for one in ("feedback", "comparisons", "decisions", "plans", "batches", "forgotten", "sources", "status", "backends"):
     case("GET", f"/v1/{one}")
 for one in ("/v1/jobs", "/v1/jobs/log", "/healthz", "/readyz", "/openapi.json", "/docs", "/v1/cards/lint"):
     case("GET", one)
@@ -146,6 +147,7 @@ case(
     {"scope": "x", **SESSION, "agent_id": "bot", "type": "ops.alert", "summary": "the harbour is open"},
 )
 # writers
+case("POST", "/v1/comparisons", examples()["keep_comparison"]["request"])
 case("POST", "/v1/feedback", {"receipt_id": "{receipt}", "useful": ["{near}"]})
 case("POST", "/v1/memories", {"text": "The harbour has a crane."})
 case("POST", "/v1/forget", {**QUERY, "dry_run": True}, {"refs": ["{ref}"], "dry_run": True})

@@ -15,16 +15,23 @@ from pathlib import Path
 
 import httpx
 import pytest
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import DEFAULT_ON
 from typer.testing import CliRunner
 
 from fusion.doors.cli import app
 from fusion.doors.server_log import JsonLines, TextLines, entries, is_wanted, since_of
 from fusion.errors import BadInput
+from fusion.gateway.otel_spans import OtelTracer
+from fusion.lib import trace
 from fusion.lib.request_id import REQUEST_ID
 from fusion.trust import allow
 from tests.doors.fakes import SMALL, FakeFusion, app_over
 
 NOW = datetime(2026, 3, 14, 9, 30, tzinfo=UTC)
+TRACE = "0af7651916cd43dd8448eb211c80319c"
 EVIL = "\x1b[2J\u202e"
 
 
@@ -80,6 +87,50 @@ def test_record_of_a_request_has_its_id() -> None:
         REQUEST_ID.reset(token)
 
 
+@pytest.mark.parametrize("formatter", [TextLines(), JsonLines()], ids=["text", "json"])
+@pytest.mark.parametrize("request_id", ["r-1", ""])
+def test_record_in_a_trace_has_its_id(formatter: logging.Formatter, request_id: str) -> None:
+    """Also without a request, as in a job; the last line is of a span that is over."""
+    spans = InMemorySpanExporter()
+    tracer = OtelTracer(SimpleSpanProcessor(spans), DEFAULT_ON, Resource.create({}))
+    log = logging.getLogger("fusion.example")
+    token = REQUEST_ID.set(request_id)
+    try:
+        with trace.installed(tracer), logged(formatter) as stream:
+            with trace.span("work", parent=f"00-{TRACE}-b7ad6b7169203331-01"):
+                log.warning("slow [request of a kind]")
+            log.warning("over", extra={"trace_id": TRACE})
+            log.warning("apart")
+    finally:
+        REQUEST_ID.reset(token)
+    found = list(entries(stream.getvalue().splitlines()))
+    assert [one["message"] for one in found] == ["slow [request of a kind]", "over", "apart"]
+    assert [one.get("trace_id") for one in found] == [TRACE, TRACE, None]
+    assert [one.get("request") for one in found] == [request_id or None] * 3
+
+
+@pytest.mark.feature("with tracing on, a line of the log names its trace; `fusion logs --trace` finds it by that")
+async def test_a_traced_request_is_logged_with_its_trace(home: Path) -> None:
+    """Refused by a route, refused by the gate before there is a span, and failed by a fault of ours."""
+    gate = app_over(FakeFusion())
+    transport = httpx.ASGITransport(app=gate)
+    tracer = OtelTracer(SimpleSpanProcessor(InMemorySpanExporter()), DEFAULT_ON, Resource.create({}))
+    head = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01", "x-request-id": "mine-1"}
+    with trace.installed(tracer), logged(JsonLines(), logging.INFO) as stream:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            await client.get("/secret/path", headers=head)
+            await client.get("/healthz", headers={**head, "host": "evil.example"})
+            await client.get("/secret/path")
+    first, second, third = entries(stream.getvalue().splitlines())
+    assert (first["trace_id"], first["request"]) == (TRACE, "mine-1")
+    assert "trace_id" not in second
+    assert len(third["trace_id"]) == 32
+    assert third["trace_id"] != TRACE
+    assert is_wanted(first, "info", None, None, TRACE)
+    assert not is_wanted(third, "info", None, None, TRACE)
+    assert "secret" not in stream.getvalue()
+
+
 @pytest.mark.feature("requests are logged by their route and id: refused and failed ones, and all others for debugging")
 async def test_requests_are_logged_by_route(home: Path) -> None:
     gate = app_over(FakeFusion())
@@ -132,7 +183,7 @@ def kept(home: Path) -> Path:
     (home / "server.log.1").write_text("2026-03-14 09:30:00,000 INFO fusion.serve: first\n")
     (home / "server.log").write_text(
         '{"at": "2026-03-14T10:00:00.000+00:00", "level": "warning", "logger": "fusion.a", "message": "second", '
-        f'"request": "r1"}}\n2026-03-14 10:30:00,000 ERROR fusion.b: third {EVIL}\n'
+        f'"request": "r1"}}\n2026-03-14 10:30:00,000 ERROR fusion.b: third {EVIL} [trace {TRACE}]\n'
     )
     return home
 
@@ -148,6 +199,11 @@ def test_logs_shows_what_was_logged(kept: Path) -> None:
     assert "WARNING fusion.a: second [request r1]" in shown("--level", "warning")
     assert "first" not in shown("--level", "warning")
     assert shown("--request", "r1").count("\n") == 1
+    for one in (TRACE, TRACE.upper(), f"00-{TRACE}-b7ad6b7169203331-01"):
+        assert shown("--trace", one).count("\n") == 1
+    assert shown("--trace", "a" * 32) == ""
+    wrong = CliRunner().invoke(app, ["logs", "--home", str(kept), "--trace", "a1"])
+    assert (wrong.exit_code, "32 hexadecimal digits" in " ".join(wrong.output.split())) == (2, True)
     assert shown("--since", "1s") == ""
     entry = json.loads(shown("--json", "--level", "error"))
     assert (entry["logger"], entry["level"]) == ("fusion.b", "error")

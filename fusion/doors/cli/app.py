@@ -15,8 +15,10 @@ import typer
 import fusion as package
 from fusion.doors.cli.adapter_commands import Commands
 from fusion.doors.cli.ask import fuse, receipt, search
+from fusion.doors.cli.audit import audit
 from fusion.doors.cli.backup import backup, restore
 from fusion.doors.cli.connect_host import connect
+from fusion.doors.cli.embed_serve import embed_serve
 from fusion.doors.cli.items import app as items
 from fusion.doors.cli.jobs import app as jobs
 from fusion.doors.cli.logs import logs
@@ -24,6 +26,7 @@ from fusion.doors.cli.look import backends, decisions, forgotten, get, memories,
 from fusion.doors.cli.manual import man
 from fusion.doors.cli.measure import compare, feedback, tune
 from fusion.doors.cli.mem import app as mem
+from fusion.doors.cli.migrate import migrate
 from fusion.doors.cli.models import app as models
 from fusion.doors.cli.pack import pack
 from fusion.doors.cli.remember import forget, ingest, remember, state, undo, update
@@ -38,10 +41,10 @@ GROUPS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Ask": (fuse, pack, search, receipt),
     "Remember": (remember, update, ingest, forget, undo, state),
     "Review": (triage, proposals, propose, approve, reject),
-    "Look": (memories, get, why, status, backends, decisions, forgotten, man),
-    "Tend": (init, doctor, lifecycle, allow, export, import_, backup, restore, repair),
+    "Look": (memories, get, why, status, backends, decisions, forgotten, audit, man),
+    "Tend": (init, doctor, lifecycle, allow, export, import_, backup, restore, migrate, repair),
     "Measure": (compare, feedback, tune),
-    "Serve": (serve, open_, stop, logs, token, connect, pause, resume, mcp, hook, statusline),
+    "Serve": (serve, embed_serve, open_, stop, logs, token, connect, pause, resume, mcp, hook, statusline),
 }
 """the commands as the help groups them, in each group the most used first"""
 
@@ -79,7 +82,9 @@ def common(
 for group, commands in GROUPS.items():
     for command in commands:
         options = {"ignore_unknown_options": True, "allow_extra_args": True} if command in (hook, statusline) else None
-        app.command(command.__name__.rstrip("_"), rich_help_panel=group, context_settings=options)(command)
+        app.command(command.__name__.rstrip("_").replace("_", "-"), rich_help_panel=group, context_settings=options)(
+            command
+        )
 app.add_typer(items, name="items", rich_help_panel="Remember")
 app.add_typer(jobs, name="jobs", rich_help_panel="Tend")
 app.add_typer(mem, name="mem", rich_help_panel="Look")

@@ -16,6 +16,7 @@ from fusion.doors.cli.options import (
     AsOf,
     Budget,
     BudgetTokens,
+    Cursor,
     Format,
     MaxItems,
     MaxResults,
@@ -131,12 +132,24 @@ async def search(
 @command()
 async def receipt(
     *,
-    receipt_id: Annotated[str, typer.Argument(help="The receipt that an answer named.")],
+    receipt_id: Annotated[
+        str | None, typer.Argument(metavar="RECEIPT", help="The receipt that an answer named; without it, a list.")
+    ] = None,
+    owner: Owner,
+    all_users: AllUsers = False,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Number of receipts on a page of the list.")] = 20,
+    cursor: Cursor = None,
     target: Target,
 ) -> None:
-    """Show why each candidate of an answer was used or left out."""
-    async with target.client() as client:
-        found = await client.receipt(receipt_id)
+    """Show why each candidate of an answer was used or left out.
+
+    Without a RECEIPT it lists what was answered, newest first: of a user, an agent or a session.
+    """
     from fusion.doors.cli import render
 
-    target.show(found, render.receipt)
+    async with target.client() as client:
+        if receipt_id is not None:
+            target.show(await client.receipt(receipt_id, user_id=owner.user), render.receipt)
+            return
+        page = await client.receipts(limit=limit, cursor=cursor, all_users=all_users or None, **owner.ids())
+    target.show(page, render.receipts)

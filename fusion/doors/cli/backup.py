@@ -21,15 +21,19 @@ def backup(
 ) -> None:
     """Back up a home, while it is served, and verify the backup.
 
-    It has the journal, the receipts, the settings and the recipes of all tenants, the baseline of MEMORY.md, and the
-    copies by which changes of files are undone.
+    It has the journal, the receipts, the access log, the settings and the recipes of all tenants, the baseline of
+    MEMORY.md, and the copies by which changes of files are undone.
     A restored home fills its stores from the journal.
     """
     from fusion.doors.cli import render
-    from fusion.gateway.backup import as_json, back_up
+    from fusion.gateway.backup import as_json, back_up, note
     from fusion.gateway.backup import verify as checked
 
-    made = checked(to) if verify else back_up(existing(target.home, target.config), to)
+    if verify:
+        made = checked(to)
+    else:
+        made = back_up(home := existing(target.home, target.config), to)
+        note(home, "backup", made)
     target.show({"backup": str(to), **as_json(made)}, lambda _: render.backed_up(to, made, verified=verify))
 
 
@@ -45,7 +49,7 @@ def restore(
     The home must not be served; a server of another home goes on meanwhile.
     """
     from fusion.doors.cli import render
-    from fusion.gateway.backup import as_json
+    from fusion.gateway.backup import as_json, note
     from fusion.gateway.backup import restore as restored
     from fusion.trust import why_refused
 
@@ -55,6 +59,7 @@ def restore(
     if home.exists() and any(home.iterdir()):
         home = home_of(home, None)
     done = restored(source, home, force=force)
+    note(home, "restore", done.backup)
     refused = why_refused(home, named=True)
     result = {"home": done.home, "lost": dict(done.lost), "kept_as": done.kept_as, "backup": as_json(done.backup)}
     target.show(result, lambda _: render.restored(done, refused=bool(refused)))

@@ -12,7 +12,7 @@ import orjson
 from fusion.compare.queries import Asked
 from fusion.compare.verdict import agreement, paired
 from fusion.doors.cli.progress import bar
-from fusion.errors import BadInput, NobodyAnswered
+from fusion.errors import BadInput, FusionError, NobodyAnswered
 
 if TYPE_CHECKING:
     from fusion import wire
@@ -37,11 +37,13 @@ async def over_all(
     """
     rows: list[dict[str, Any]] = []
     failed: list[NobodyAnswered] = []
+    arms: dict[str, Any] = {}
     with bar("comparing", len(questions), quiet=quiet, transient=True) as advance:
         for question in questions:
             try:
                 compared = await client.compare(question.query, a, b, **{**given, **question.given})
                 rows.append(_row(question, compared))
+                arms = {"a": _arm(compared["a"]), "b": _arm(compared["b"])}
             except NobodyAnswered as error:
                 failed.append(error)
             advance(1)
@@ -55,6 +57,7 @@ async def over_all(
     return {
         "a": a,
         "b": b,
+        "arms": arms,
         "unanswered": len(failed),
         "unanswered_why": str(failed[0]) if failed else None,
         "degraded": sum(row["degraded"] for row in rows),
@@ -63,6 +66,32 @@ async def over_all(
         "agreement": agreement(rows),
         "rows": rows,
     }
+
+
+async def keep(client: AsyncClient, report: Mapping[str, Any]) -> dict[str, Any]:
+    """Store the figures of a report, for `fusion compare --list`: ``stored`` is its number, or null with the reason.
+
+    The server may be of an earlier version, its disk full, or the key a reader's: the report itself holds.
+    """
+    alike, verdict = report["agreement"], report["verdict"]
+    costs = ("only", "empty", "characters", "waited_ms", "took_ms")
+    figures: dict[str, Any] = {
+        side: {**report["arms"][side], **{name: alike[side][name] for name in costs}} for side in ("a", "b")
+    }
+    judged = None if verdict is None else {name: value for name, value in verdict.items() if name != "better"}
+    figures |= {name: report[name] for name in ("unanswered", "degraded", "tuned_on")}
+    figures |= {name: alike[name] for name in ("questions", "same_memories", "overlap")}
+    try:
+        kept = await client.keep_comparison(**figures, verdict=judged)
+    except FusionError as error:
+        return {"stored": None, "stored_why": str(error)}
+    return {"stored": kept["id"], "stored_why": None}
+
+
+def _arm(answer: wire.ComparedArm) -> dict[str, Any]:
+    recipe = answer["recipe"]
+    backends = [row["name"] for row in answer["backends"]]
+    return {"arm": answer["arm"], "recipe": recipe["name"], "hash": recipe["hash"], "backends": backends}
 
 
 def _row(question: Asked, compared: wire.CompareReply) -> dict[str, Any]:

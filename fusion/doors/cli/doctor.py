@@ -25,6 +25,7 @@ from fusion.doors.cli.doctor_hosts import hosts
 from fusion.doors.cli.doctor_stores import (
     ask_journal,
     backlog,
+    database_server,
     databases,
     documents_held_back,
     failed_jobs,
@@ -42,6 +43,7 @@ from fusion.gateway.open_backends import NOT_OPENED
 from fusion.gateway.open_models import SECOND, require_model
 from fusion.gateway.shepherding import open_incidents
 from fusion.home import explain_lock, owner, read_record
+from fusion.lib.caller import RENAME, is_reserved, reserved_note
 from fusion.local_server import failed_start, running_server
 from fusion.recipe_files import recipes
 from fusion.settings import LOOPBACK, Settings, load
@@ -96,7 +98,10 @@ def examine(
     if settings is not None and owner(home) is None:
         found += _ports(settings, _file(home, config))
     found += databases(home, owned=owner(home) is not None)
-    found += journal_lost(home)
+    if settings is not None and settings.database.in_use:
+        found += database_server(settings)
+    else:
+        found += journal_lost(home)
     if settings is not None:
         found += _configured(settings, _file(home, config))
         found += _drifts(settings, home, now)
@@ -185,6 +190,9 @@ def _keys(settings: Settings) -> Iterator[Finding]:
     keys = len(settings.keys)
     reach = "this computer only" if settings.server.host in LOOPBACK else f"{settings.server.host}"
     yield ok("access", f"{reach}, {f'{keys} API keys' if keys else 'no API key'}")
+    for key in settings.keys:
+        if is_reserved(key.name):
+            yield Finding("key names", "warn", printable(reserved_note(key.name, key.sha256)), RENAME)
     operators = [key.name for key in settings.keys if key.role == "operator"]
     if len(operators) > 1:
         detail = f"each of the keys {', '.join(map(printable, operators))} may decide, run jobs and export everything"

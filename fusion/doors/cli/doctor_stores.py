@@ -15,6 +15,8 @@ from fusion.contract import Scope
 from fusion.doors.cli import render
 from fusion.doors.cli.finding import Finding, command, ok
 from fusion.doors.cli.plural import counted
+from fusion.errors import FusionError
+from fusion.gateway.open_journal import open_server
 from fusion.journal import jobs, store_watermarks, watermark
 from fusion.journal.outbox import deliveries
 from fusion.journal.tombstones import withheld_documents
@@ -22,6 +24,7 @@ from fusion.journal.tombstones import withheld_documents
 if TYPE_CHECKING:
     from fusion import wire
     from fusion.journal.outbox import Deliveries
+    from fusion.settings import Settings
 
 CHECK_S = 10.0
 """seconds for the check of one database; a large one is then reported as checked in part"""
@@ -95,6 +98,22 @@ def _repair(home: Path, file: Path) -> str:
     if inside[0] == "journal.sqlite":
         return f"{stop}; restore it from a backup, or rebuild it from the stores: {command(home, 'repair')}"
     return f"{moved} — a new one is made; nothing in it is lost"
+
+
+def database_server(settings: Settings) -> Iterator[Finding]:
+    """Checks that the database of the journals lets us in, may be written, and keeps tenants apart."""
+    try:
+        server = open_server(settings)
+        assert server is not None  # noqa: S101 — the caller knows that the settings name one
+    except FusionError as error:
+        yield Finding("database", "fail", str(error), "correct FUSION_DATABASE__URL or [database] url")
+        return
+    server.close()
+    if server.bypasses_row_security:
+        fix = "name an ordinary role that owns the database in [database] url"
+        yield Finding("database", "warn", "its role is a superuser or has BYPASSRLS: tenants have one lock less", fix)
+    else:
+        yield ok("database", f"PostgreSQL at {server.place}")
 
 
 def journal_lost(home: Path) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -14,10 +15,11 @@ from fusion.client import LOG
 from fusion.doors import server_log
 from fusion.doors.cli.command import Target, command
 from fusion.doors.cli.connect import print_json
-from fusion.errors import NotFound
+from fusion.errors import BadInput, NotFound
 
 LOOK_S = 0.3
 """seconds between two looks at a log that is followed"""
+_TRACE = re.compile(r"(?:[0-9a-f]{2}-)?([0-9a-f]{32})(?:-[0-9a-f]{16}-[0-9a-f]{2})?")
 Level = Literal["debug", "info", "warning", "error"]
 
 
@@ -28,6 +30,7 @@ def logs(
     level: Annotated[Level, typer.Option(help="Leave out what is less important.")] = "info",
     since: Annotated[str | None, typer.Option(help="Leave out what is older: 30m, 2h, 1d, or an ISO time.")] = None,
     request: Annotated[str | None, typer.Option(help="Only what was logged for this request, by its id.")] = None,
+    trace: Annotated[str | None, typer.Option(help="Only what was logged in this trace of OpenTelemetry.")] = None,
     target: Target,
 ) -> None:
     """Show what the server of a home logged.
@@ -36,13 +39,22 @@ def logs(
     one line of JSON for each entry.
     """
     file = target.folder() / LOG
+    trace_id = None if trace is None else trace_id_of(trace)
     after = None if since is None else server_log.since_of(since, datetime.now(UTC))
     if not file.exists() and not follow:
         raise NotFound(f"There is no {file}: no command has started a server of this home yet.")
     lines = _followed(file) if follow else _kept(file)
     for entry in server_log.entries(lines) if not follow else _at_once(lines):
-        if server_log.is_wanted(entry, level, after, request):
+        if server_log.is_wanted(entry, level, after, request, trace_id):
             _show(entry, as_json=target.as_json)
+
+
+def trace_id_of(text: str) -> str:
+    """The id of a trace, also of one in a `traceparent`. Raises BadInput."""
+    found = _TRACE.fullmatch(text.strip().lower())
+    if found is None:
+        raise BadInput(f"trace: {text!r} is no id of a trace: it has 32 hexadecimal digits, as a traceparent does")
+    return found[1]
 
 
 def _kept(file: Path) -> Iterator[str]:
@@ -85,8 +97,8 @@ def _show(entry: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(entry)
         return
-    request = f" [request {entry['request']}]" if "request" in entry else ""
+    ids = server_log.in_brackets(entry)
     name = f"{entry['logger']}: " if entry["logger"] else ""
-    print(f"{entry['at'] or ''} {entry['level'].upper()} {name}{entry['message']}{request}".strip(), flush=True)
+    print(f"{entry['at'] or ''} {entry['level'].upper()} {name}{entry['message']}{ids}".strip(), flush=True)
     if "trace" in entry:
         print(entry["trace"], flush=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -23,14 +23,51 @@ async def memories(
     owner: Owner,
     document: Annotated[str | None, typer.Option(help="Only memories of this conversation or file.")] = None,
     source: Annotated[str | None, typer.Option(help="Only memories with this source.")] = None,
+    find: Annotated[str | None, typer.Option(help="Only memories with all of these words or parts of words.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="rule, procedure, fact, episode, preference, decision, plan, note, turn.")
+    ] = None,
+    trust: Annotated[str | None, typer.Option(help="trusted, unknown, untrusted, quarantined.")] = None,
+    origin: Annotated[str | None, typer.Option(help="owner, agent, tool, import, system.")] = None,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            help="current, archived, superseded, retired, expired, decayed, lost, merged, quarantined, all; "
+            "by default what nothing replaced."
+        ),
+    ] = None,
+    in_project: Annotated[str | None, typer.Option(help="Only memories of this project.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only memories with this tag.")] = None,
+    after: Annotated[str | None, typer.Option(help="Happened, else recorded, not before this: 2026-01-31.")] = None,
+    before: Annotated[str | None, typer.Option(help="… before this: 2026-01-31; a date is its beginning, UTC.")] = None,
+    min_importance: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Only memories with this importance at least.")
+    ] = None,
+    backend: Annotated[str | None, typer.Option(help="Only memories that this backend has.")] = None,
+    order: Annotated[
+        Literal["recorded", "newest", "oldest", "importance"],
+        typer.Option(help="The latest recorded first; newest and oldest go by the time at which they happened."),
+    ] = "recorded",
     limit: PageSize = 20,
     cursor: Cursor = None,
     target: Target,
 ) -> None:
-    """List memories, newest first."""
+    """List memories, newest first.
+
+    Every filter that is given must fit.
+    """
+    chosen: dict[str, Any] = {
+        **owner.ids(),
+        "document": document,
+        "source": source,
+        "q": find,
+        "kind": kind,
+        "trust": trust,
+    }
+    chosen |= {"origin": origin, "state": state, "in_project": in_project, "tag": tag, "after": after}
+    chosen |= {"before": before, "min_importance": min_importance, "backend": backend, "order": order}
     async with target.client() as client:
-        ids: dict[str, Any] = owner.ids()
-        page = await client.memories(limit=limit, cursor=cursor, document=document, source=source, **ids)
+        page = await client.memories(limit=limit, cursor=cursor, **chosen)
     from fusion.doors.cli import render
 
     target.show(page, render.memories)
@@ -117,11 +154,26 @@ async def status(
     layers: Annotated[
         bool, typer.Option("--layers", help="Show the layers of memory instead, for each agent, with their last runs.")
     ] = False,
+    growth: Annotated[
+        int | None, typer.Option(min=1, max=400, metavar="DAYS", help="Show how it grew on the last days instead.")
+    ] = None,
+    user: User = None,
     target: Target,
 ) -> None:
-    """Show the state of a home: backends, queues, sizes."""
+    """Show the state of a home: backends, queues, sizes.
+
+    --growth shows what came in on each day, and the bytes of the stores on the days on which the home was open.
+    """
+    if growth is not None:
+        if layers:
+            raise typer.BadParameter("give --growth or --layers, not both")
+        from fusion.doors.cli import render
+
+        async with target.client() as client:
+            target.show(await client.activity(days=growth, user_id=user), render.growth)
+        return
     async with target.client() as client:
-        found = await client.status()
+        found = await client.status(user_id=user)
         jobs = (await client.jobs())["jobs"] if layers else []
     from fusion.doors.cli import render
 

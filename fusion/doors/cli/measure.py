@@ -14,6 +14,7 @@ from fusion.doors.cli.options import (
     AsOf,
     Budget,
     BudgetTokens,
+    Cursor,
     Format,
     MaxItems,
     MaxResults,
@@ -43,6 +44,11 @@ async def compare(
         typer.Option(help='A question a line, or JSON lines or a list of {"query", "expected": refs, texts, files}.'),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed for the confidence interval.")] = 0,
+    list_: Annotated[
+        bool, typer.Option("--list", help="Show the comparisons with --queries so far, newest first.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="With --list, the number of comparisons on a page.")] = 20,
+    cursor: Cursor = None,
     owner: Owner,
     all_users: AllUsers = False,
     as_of: AsOf = None,
@@ -60,13 +66,19 @@ async def compare(
 
     Each question is asked once and answered by two arms; what differs is shown, with the reason.
     An arm is a recipe, the backends it asks, or both: default, seed003@markdown+cortex, @markdown, all, -mem0.
+    The figures of a comparison with --queries are stored, without the questions.
     """
-    if (not question) == (queries is None):
-        raise typer.BadParameter("give a question, or --queries FILE")
+    if bool(question) + (queries is not None) + list_ != 1:
+        raise typer.BadParameter("give a question, --queries FILE, or --list")
 
     from fusion.compare.queries import read_queries
     from fusion.doors.cli import render
-    from fusion.doors.cli.compare import over_all
+    from fusion.doors.cli.compare import keep, over_all
+
+    if list_:
+        async with target.client() as client:
+            target.show(await client.comparisons(limit=limit, cursor=cursor), render.stored_comparisons)
+        return
 
     given: dict[str, Any] = {**owner.ids(), "all_users": all_users or None, "as_of": as_of}
     given |= {"timezone": timezone or local_zone(), "where": where_of(where)}
@@ -80,6 +92,7 @@ async def compare(
     asked = read_queries(queries)
     async with target.client() as client:
         report = await over_all(client, asked, a, b, given, seed=seed, quiet=target.as_json)
+        report |= await keep(client, report)
     target.show(report, render.verdict)
 
 

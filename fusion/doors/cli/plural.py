@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-IRREGULAR = {"memory": "memories", "is": "are", "was": "were", "has": "have"}
+IRREGULAR = {"memory": "memories", "entry": "entries", "is": "are", "was": "were", "has": "have"}
 VERBS = ("is", "was", "has")
 
 

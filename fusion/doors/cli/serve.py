@@ -11,9 +11,13 @@ from fusion.doors.cli.command import Owner, Target, command
 from fusion.doors.cli.connect import is_named, located_home, print_json, say_if_new
 from fusion.doors.cli.options import AllUsers, Project
 from fusion.errors import BadInput, NotFound
+from fusion.lib.caller import is_reserved
 
 if TYPE_CHECKING:
     from fusion.doors.mcp import ToolSet
+    from fusion.settings import Settings
+
+MAX_KEY_NAME_CHARS = 64
 
 
 @command(without=["direct"])
@@ -100,11 +104,23 @@ def stop(*, target: Target) -> None:
 
 
 @command(without=["direct"])
-def token(*, target: Target) -> None:
+def token(
+    *,
+    new_key: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Make an API key of this name, with its table for fusion.toml."),
+    ] = None,
+    target: Target,
+) -> None:
     """Print the token that requests to the server need.
 
     curl -H "authorization: Bearer $(fusion token)" …
+    --new-key writes nothing: the key works once its table is in fusion.toml and the server has started again.
     """
+    if new_key is not None:
+        made = new_api_key(new_key, target.settings())
+        target.show(made, f"The key, which is shown once: {made['key']}\n\nAdd to fusion.toml:\n\n{made['table']}")
+        return
     from fusion.trust import make_home
     from fusion.trust.token import home_token
 
@@ -113,6 +129,27 @@ def token(*, target: Target) -> None:
         raise NotFound(f"There is no home {folder}. To make one: fusion init")
     found = home_token(make_home(folder))
     target.show({"home": str(folder), "token": found}, found)
+
+
+def new_api_key(name: str, settings: Settings) -> dict[str, str]:
+    """A new API key, and its table for the settings, which have its hash alone. Raises BadInput for a name."""
+    import json
+    import secrets
+    from hashlib import sha256
+
+    if is_reserved(name):
+        raise BadInput(
+            f"new_key: {name!r} is reserved: logs call the caller with the home's token owner, and one without a key "
+            "anyone. Choose another name, such as the person's or the program's"
+        )
+    if not name.strip() or not name.isprintable() or len(name) > MAX_KEY_NAME_CHARS:
+        raise BadInput(f"new_key: a name has 1 to {MAX_KEY_NAME_CHARS} characters that can be printed")
+    if name in {key.name for key in settings.keys}:
+        raise BadInput(f"new_key: there is an API key called {name!r} already. Choose another name")
+    key = secrets.token_urlsafe(32)
+    lines = {"name": name, "sha256": sha256(key.encode()).hexdigest(), "tenant": "default", "role": "writer"}
+    table = "\n".join(["[[server.keys]]", *(f"{k} = {json.dumps(v, ensure_ascii=False)}" for k, v in lines.items())])
+    return {"name": name, "key": key, "table": table}
 
 
 @command(without=["direct", "as_json"])

@@ -1,19 +1,20 @@
 """`fusion shepherd`: how far MEMORY.md has drifted from its baseline, and the commands that change either.
 
-The baseline is promoted here alone: no route, tool or job does it, so no program with a key for the server can.
+The baseline is promoted here, and in the inspector that `fusion open` has opened. No tool, no job and no call of a
+client does it, so a program with a key for the server cannot.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import UTC, datetime
-from difflib import unified_diff
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fusion.doors.cli.command import Target, command
 from fusion.errors import BadInput
+from fusion.lib.diff import diff_of
 
 if TYPE_CHECKING:
     from fusion.upkeep.shepherd import Baseline, Shepherd
@@ -33,7 +34,7 @@ async def diff(*, target: Target) -> None:
     """Show how MEMORY.md differs from its baseline, and what the job would do about it."""
     shepherd = _of(target)
     baseline = _required(shepherd)
-    lines = _diff(baseline.text, _text(shepherd), "baseline", "MEMORY.md")
+    lines = diff_of(baseline.text, _text(shepherd), "baseline", "MEMORY.md")
     async with target.client() as client:
         run = (await client.run_job("shepherd", dry_run=True))["run"]
     result: dict[str, Any] = run["receipt"].get("result", {}) if run is not None else {}
@@ -53,7 +54,7 @@ def promote(*, yes: Yes = False, dry_run: DryRun = False, target: Target) -> Non
     shepherd = _of(target)
     earlier = shepherd.baseline(damaged=True)
     read = shepherd.workspace.read("MEMORY.md")
-    lines = _diff("" if earlier is None else earlier.text, read.text, "baseline", "MEMORY.md")
+    lines = diff_of("" if earlier is None else earlier.text, read.text, "baseline", "MEMORY.md")
     report = {"path": _path(shepherd), "dry_run": dry_run, "diff": lines, "promoted": None}
     if not lines and earlier is not None:
         target.show({**report, "promoted": _about(earlier)}, "MEMORY.md is the baseline already.")
@@ -66,19 +67,33 @@ def promote(*, yes: Yes = False, dry_run: DryRun = False, target: Target) -> Non
 
 
 @command(without=["direct"])
+def undo_promotion(*, yes: Yes = False, dry_run: DryRun = False, target: Target) -> None:
+    """Make the baseline before the last promotion the baseline again; MEMORY.md stays as it is."""
+    shepherd = _of(target)
+    now, earlier = _required(shepherd), shepherd.earlier()
+    if earlier is None:
+        raise BadInput("this baseline has no earlier one to go back to")
+    report: dict[str, Any] = {"path": _path(shepherd), "dry_run": dry_run, "promoted": None}
+    if dry_run:
+        target.show(report, f"The baseline of {earlier:%Y-%m-%d %H:%M} UTC would hold again.")
+        return
+    _ask(f"Make the baseline of {earlier:%Y-%m-%d %H:%M} UTC hold again?", [], yes=yes, target=target)
+    report["promoted"] = _about(shepherd.undo_promotion(now.hash))
+    target.show(report, f"The baseline of {earlier:%Y-%m-%d %H:%M} UTC holds again.")
+
+
+@command(without=["direct"])
 def restore(*, yes: Yes = False, dry_run: DryRun = False, target: Target) -> None:
     """Bring the baseline's lines back into MEMORY.md, also those that were changed by hand; new lines stay.
 
     The file as it is now is archived first, and `fusion undo` takes the restore back.
     """
-    from fusion.upkeep.drift import by_words
-
     shepherd = _of(target)
     _required(shepherd)
     look = shepherd.look(keep=False)
     if look is None or look.unreadable:
         raise BadInput(look.unreadable if look else "there is no baseline")
-    lines = _diff(look.text, shepherd.restored(look, by_hand_too=True), "MEMORY.md", "restored")
+    lines = diff_of(look.text, shepherd.restored(look, by_hand_too=True), "MEMORY.md", "restored")
     report: dict[str, Any] = {"path": _path(shepherd), "dry_run": dry_run, "diff": lines, "incident": None}
     if not lines:
         target.show(report, "MEMORY.md has all of its baseline.")
@@ -87,9 +102,7 @@ def restore(*, yes: Yes = False, dry_run: DryRun = False, target: Target) -> Non
         target.show(report, "\n".join(lines))
         return
     _ask("Restore it like this?", lines, yes=yes, target=target)
-    cosines = [by_words(one) for one in look.total.passages]
-    found = shepherd.judge(look, [], cosines).total
-    done = shepherd.restore(look, ["a person asked for it"], found, datetime.now(UTC), by_hand_too=True)
+    done = shepherd.restore_by_hand(look, datetime.now(UTC))
     report["incident"] = asdict(done)
     target.show(report, f"Restored. What it was is in {done.archived}\nTo take it back: fusion undo {done.change}")
 
@@ -108,8 +121,8 @@ def incidents(*, target: Target) -> None:
     target.show({"incidents": [asdict(one) for one in found]}, "\n".join(lines) or "No incident so far.")
 
 
-for function in (diff, promote, restore, incidents):
-    app.command(function.__name__)(function)
+for function in (diff, promote, undo_promotion, restore, incidents):
+    app.command(function.__name__.replace("_", "-"))(function)
 
 
 def _of(target: Target) -> Shepherd:
@@ -136,10 +149,6 @@ def _path(shepherd: Shepherd) -> str:
 
 def _about(baseline: Baseline) -> dict[str, str]:
     return {"at": baseline.at.isoformat(), "sha256": baseline.hash}
-
-
-def _diff(before: str, after: str, old: str, new: str) -> list[str]:
-    return list(unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm=""))
 
 
 def _ask(question: str, lines: list[str], *, yes: bool, target: Target) -> None:

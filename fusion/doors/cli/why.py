@@ -54,6 +54,8 @@ def _print(found: wire.Why) -> None:
         if other:
             print(f"{label:<11} {other}")
     print(f"copies      {', '.join(f'{name} {state}' for name, state in found['copies'].items()) or 'none'}")
+    for fact in found["facts"]:
+        print(f"states      {fact['subject']} – {fact['predicate']} – {fact['object']}")
     if found["layers"]:
         print(f"layers      by {', '.join(found['layers'].values())}")
     print(f"included    in {counted(found['included'], 'answer')}")

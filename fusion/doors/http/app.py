@@ -26,6 +26,7 @@ from fusion.doors.http.openapi import DOCS, OPENAPI, docs_page, document_route
 from fusion.doors.http.routes import router
 from fusion.doors.http.routing import ClientGone, RequestContext, context_of, reply, while_connected
 from fusion.doors.http.streaming import no_lines
+from fusion.doors.inspector.sessions import SIGNED_OUT
 from fusion.doors.quarantine import reads_quarantined
 from fusion.doors.roles import require_role, role_of_drop_in
 from fusion.errors import BadInput, FusionError
@@ -58,7 +59,14 @@ def create_app(gateway: Gateway, settings: Settings, *, local_token: str | None 
     )
     probes = {compat_path(name, one) for name, many in gateway.routes().items() for one in many if one.probe}
     rules = Rules.of(settings, local_token=local_token)
-    gate = Gate(app, rules, probes=PUBLIC | probes, require=gateway.require_home)
+    gate = Gate(
+        app,
+        rules,
+        probes=PUBLIC | probes,
+        require=gateway.require_home,
+        signed_out=settings.home / SIGNED_OUT,
+        rates=gateway.rates,
+    )
 
     app.state.context = RequestContext(gateway, settings, gate)
     app.router.routes.extend(router.routes)  # not include_router, which builds every route again

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fusion.doors.http.request_counts import RequestCounts
-from fusion.gateway.measures import ModelUse
 from fusion.gateway.readings import Readings
 from fusion.lib.histogram import Histogram
 from fusion.upkeep.runner import JobView
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BREAKER_STATES = ("closed", "half_open", "open", "disabled")
-_TOKENS_A_PRICE = 1_000_000
 
 Sample = tuple[Sequence[str], float]
 """the values of the labels, and the value"""
@@ -89,12 +87,8 @@ class Exposed:
         yield counter(
             "model_tokens", "Tokens of models; estimated for those of [model]", ("model", "use", "direction"), tokens
         )
-        costs = ((key, self._cost(key[0], use)) for key, use in models.items() if key[0] in self.prices)
+        costs = ((key, use.cost(self.prices[key[0]])) for key, use in models.items() if key[0] in self.prices)
         yield counter("model_cost", "What models cost, by the prices of [telemetry.prices]", ("model", "use"), costs)
-
-    def _cost(self, model: str, use: ModelUse) -> float:
-        read, written = self.prices[model]
-        return (use.read * read + use.written * written) / _TOKENS_A_PRICE
 
     def _upkeep(self) -> Iterator[Metric]:
         runs = [(job.name, job.last) for job in self.jobs if job.last is not None]

@@ -22,6 +22,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -37,13 +38,16 @@ from fusion.doors.compat.errors import Words, in_words
 from fusion.doors.compat.mem0.errors import refused as refused_by_mem0
 from fusion.doors.compat.openclaw_mem.errors import refused as refused_by_openclaw_mem
 from fusion.doors.compat.qmd.errors import refused as refused_by_qmd
-from fusion.doors.http.request_counts import RequestCounts, route_of
+from fusion.doors.http.request_counts import RequestCounts, door_of, route_of
 from fusion.doors.inspector.files import is_page
 from fusion.doors.inspector.sessions import Sessions
-from fusion.errors import FusionError, Overloaded, TooLarge
+from fusion.errors import FusionError, Overloaded, TooLarge, TooManyRequests
 from fusion.journal.state import BY_HAND
 from fusion.lib import trace
+from fusion.lib.caller import ANYONE, CALLER, KEY_ID_DIGITS, Caller, shown_name
+from fusion.lib.fair_queue import FairQueue
 from fusion.lib.request_id import REQUEST_ID
+from fusion.lib.request_rate import RequestRates
 from fusion.settings import LOOPBACK, Settings
 from fusion.trust.token import is_nonce, proof
 
@@ -76,8 +80,6 @@ STREAMS_BODY = "fusion.streams_body"
 LINES = b"application/x-ndjson"
 """the media type that these take besides JSON"""
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
-ANYONE = "anyone"
-"""the name of a caller without a key, where none is needed"""
 MAX_DISCARDED_BYTES = 10_000_000
 """bytes of a refused body that are read and discarded, so that its sender sees the refusal; a larger one is cut off"""
 
@@ -114,7 +116,7 @@ class Rules:
     roles: Mapping[str, Role] = field(default_factory=dict)
     """the role of each of these keys; one without is an operator"""
     names: Mapping[str, str] = field(default_factory=dict)
-    """the name of each of these keys but the home's token"""
+    """the name of each of these keys but the home's token, as logs show it"""
     open_port: int = 0
     """the port at which the routes `OPEN` need no key, for the tenant `default`; 0: none"""
     token: str | None = field(default=None, repr=False)
@@ -146,7 +148,7 @@ class Rules:
             keys=tuple(keys),
             asks_all=frozenset(asks_all),
             roles={key.sha256: key.role for key in settings.keys},
-            names={key.sha256: key.name for key in settings.keys},
+            names={key.sha256: shown_name(key.name, key.sha256) for key in settings.keys},
             open_port=cortex.port if is_open else 0,
             token=local_token,
             max_body_bytes=server.max_body_bytes,
@@ -201,7 +203,7 @@ class Gate:
     """The middleware. It sets ``scope["tenant"]``, ``scope["request_id"]``, ``scope["admitted"]``: whether the request
     has the token or a key, and ``scope["may_ask_all"]``: whether that key may ask for the memories of all users, and
     ``scope["role"]`` (`fusion.doors.roles`), ``scope["key_name"]``, the name of the key, and ``scope["key_digest"]``,
-    its SHA-256 in hex: that of the key that a session of the inspector stands for.
+    its SHA-256 in hex: that of the key that a session of the inspector stands for; ``scope["in_session"]`` says so.
     Without a key it reaches the public routes only, and on ``open_port`` those of `OPEN`."""
 
     def __init__(
@@ -211,20 +213,26 @@ class Gate:
         *,
         probes: Collection[str] = PUBLIC,
         require: Callable[[], None] = lambda: None,
+        signed_out: Path | None = None,
+        rates: RequestRates | None = None,
     ) -> None:
         """``probes`` are paths that need no place, so that they are answered under overload.
 
-        ``require`` raises a FusionError when the home is gone; then only probes are answered.
+        ``require`` raises a FusionError when the home is gone; then only probes are answered. ``signed_out`` is the
+        file with the inspector's sign-ins that have ended. ``rates`` limit the requests of each tenant.
         """
         self._app = app
         self._named: ASGIApp = with_cors(self._admit, rules.origins) if rules.origins else self._admit
         """what a request comes to whose Host and Origin are allowed"""
         self._require = require
+        self._rates = rates
         self.rules = rules
-        self.sessions = Sessions(rules.token)
+        self.sessions = Sessions(rules.token, is_key=self._is_key, signed_out=signed_out)
         """the sessions of the inspector, each of which stands for a key"""
         self._probes = probes
-        self._places = asyncio.Semaphore(rules.max_in_flight)
+        self._taken = 0
+        """places that are taken"""
+        self._queue_of_places = FairQueue()
         self._queued_of: Counter[str] = Counter()
         self._in_flight_of: Counter[str] = Counter()
         """requests that a route is working on, by tenant"""
@@ -293,9 +301,10 @@ class Gate:
         if not _REQUEST_ID.fullmatch(request_id):
             request_id = uuid4().hex.encode()
         scope["request_id"] = request_id.decode()
-        token = REQUEST_ID.set(scope["request_id"])
+        token, caller = REQUEST_ID.set(scope["request_id"]), CALLER.set(None)
         status = 0
         """of the reply, once it has started"""
+        trace_id = ""
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status
@@ -317,6 +326,7 @@ class Gate:
         try:
             self._check_names(scope, head)
             with trace.span(scope["method"], "server", parent=head.get(b"traceparent", b"").decode("latin-1")) as span:
+                trace_id = trace.trace_id()
                 await self._named(scope, receive, send_with_headers)
                 name_span(span, scope, status)
         except Refused as refused:
@@ -330,8 +340,9 @@ class Gate:
         finally:
             took_s = time.perf_counter() - started
             self.counts.note(scope, status, took_s)
-            log_request(scope, status, took_s)
+            log_request(scope, status, took_s, trace_id)
             REQUEST_ID.reset(token)
+            CALLER.reset(caller)
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check the key and the body, and pass the request on when it has a place."""
@@ -347,6 +358,7 @@ class Gate:
         head = dict(scope["headers"])
         sent = sha256(_key(head, as_mem0=scope["path"].startswith(KEYED_AS_MEM0))).hexdigest()
         digest = scope["key_digest"] = self.sessions.key_of(sent)
+        scope["in_session"] = digest != sent
         tenant = self._tenant(digest)
         if tenant is None and not is_public(scope["path"]) and not self._is_open(scope, head):
             raise _unauthorized()
@@ -354,8 +366,13 @@ class Gate:
         scope["may_ask_all"] = not self.rules.keys or digest in self.rules.asks_all
         scope["role"] = self._role(digest, admitted=scope["admitted"])
         scope["key_name"] = self._key_name(digest, admitted=scope["admitted"])
+        door = "inspector" if digest != sent else door_of(scope["path"])
+        key_id = digest[:KEY_ID_DIGITS] if self.rules.keys and tenant is not None else ""
+        CALLER.set(Caller(scope["key_name"], key_id, scope["role"], door, scope["request_id"]))
         if scope["path"] not in self._probes and not is_page(scope["path"]):
             self._require_home()
+            if tenant is not None:
+                self._limit_rate(tenant)
         streamed = scope["path"] in STREAMED
         most = self.rules.most_bytes(scope["path"])
         self._check_body(scope["method"], head, most, streamed=streamed)
@@ -363,6 +380,10 @@ class Gate:
             scope[STREAMS_BODY] = True
             return self._limited(receive)
         return await self._read(receive, most) if scope["method"] in ("POST", "PUT", "PATCH") else receive
+
+    def _limit_rate(self, tenant: str) -> None:
+        if self._rates is not None and (wait_s := self._rates.take(tenant)):
+            raise Refused(TooManyRequests("The requests of this minute are used up. Try again later.", wait_s))
 
     def _require_home(self) -> None:
         try:
@@ -394,6 +415,10 @@ class Gate:
             if hmac.compare_digest(digest, known):
                 found = tenant
         return found
+
+    def _is_key(self, digest: str) -> bool:
+        """Whether the server knows the key with this SHA-256."""
+        return self._tenant(digest) is not None
 
     def _role(self, digest: str, *, admitted: bool) -> Role:
         """The role of a request; without a key, where none is needed, it may store and decide nothing."""
@@ -504,29 +529,53 @@ class Gate:
             working[scope["tenant"]] -= 1
             self._last_active = time.monotonic()
             if not waits:
-                self._places.release()
+                self._give_back(scope["tenant"])
 
     async def _queue(self, tenant: str) -> None:
-        """Take a place, or wait in the queue for one. Raises Refused when it is full."""
-        if self._places.locked() and self.queued >= self.rules.max_queued:
-            raise Refused(Overloaded("Too many requests at once. Try again in a second."))
+        """Take a place, or wait in the queue for one. Raises Refused.
+
+        When the queue is full, the newest request of the tenant that has the most in it is refused.
+        """
+        full = Overloaded("Too many requests at once. Try again in a second.")
+        is_full = self._taken >= self.rules.max_in_flight and len(self._queue_of_places) >= self.rules.max_queued
+        if is_full and not self._queue_of_places.make_room(tenant, full):
+            raise Refused(full)
+        place = self._queue_of_places.join(tenant)
+        self._give_places()
         self._queued_of[tenant] += 1
         try:
             async with asyncio.timeout(self.rules.queued_s):
-                await self._places.acquire()
-        except TimeoutError:
-            late = f"No place was free within {self.rules.queued_s:g} s. Try again in a second."
-            raise Refused(Overloaded(late)) from None
+                await place
+        except BaseException as error:
+            if self._queue_of_places.leave(tenant, place):  # it became free at the moment of the timeout
+                self._give_back(tenant)
+            if isinstance(error, TimeoutError):
+                error = Overloaded(f"No place was free within {self.rules.queued_s:g} s. Try again in a second.")
+            if isinstance(error, Overloaded):
+                raise Refused(error) from None
+            raise
         finally:
             self._queued_of[tenant] -= 1
 
+    def _give_places(self) -> None:
+        while self._taken < self.rules.max_in_flight and self._queue_of_places.admit():
+            self._taken += 1
 
-def log_request(scope: Scope, status: int, took_s: float) -> None:
-    """Log a request by its route: refused ones as information, failures as warnings, all others for debugging."""
+    def _give_back(self, tenant: str) -> None:
+        self._taken -= 1
+        self._queue_of_places.release(tenant)
+        self._give_places()
+
+
+def log_request(scope: Scope, status: int, took_s: float, trace_id: str) -> None:
+    """Log a request by its route: refused ones as information, failures as warnings, all others for debugging.
+
+    Its span is over, so the line gets the trace from here.
+    """
     level = logging.WARNING if status >= 500 else logging.INFO if status >= 400 else logging.DEBUG
     if log.isEnabledFor(level):
-        what = (scope["method"], route_of(scope), status, took_s * 1000)
-        log.log(level, "%s %s: %d in %.1f ms, tenant %s, key %s", *what, scope.get("tenant"), scope.get("key_name"))
+        what = (scope["method"], route_of(scope), status, took_s * 1000, scope.get("tenant"), scope.get("key_name"))
+        log.log(level, "%s %s: %d in %.1f ms, tenant %s, key %s", *what, extra={"trace_id": trace_id})
 
 
 def name_span(span: trace.Span, scope: Scope, status: int) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
+from pydantic import ValidationError
 from starlette.types import Receive, Scope
 
 from fusion import problem
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from fusion.settings import Settings
 
 T = TypeVar("T")
+B = TypeVar("B", bound=schemas.Body)
 
 WATCH_AFTER_S = 0.02
 """seconds before a request is watched for a client that hangs up"""
@@ -156,7 +158,7 @@ def problem_reply(status: int) -> dict[str, Any]:
     return {"description": problem.phrase(status), "content": content}
 
 
-_COMMON = (400, 401, 403, 408, 413, 421, 422, 500, 503)
+_COMMON = (400, 401, 403, 408, 413, 421, 422, 429, 500, 503)
 """the errors of every route: refusals of the gate, wrong input, internal errors, overload"""
 
 router = APIRouter(
@@ -212,3 +214,11 @@ def checked_ref(ref: str) -> str:
     if not ref or len(ref) > schemas.MAX_REF_CHARS or not ref.isprintable():
         raise NotFound("There is no such memory or receipt context.")
     return ref
+
+
+def read_as(model: type[B], sent: object) -> B:
+    """The body of a route that is not in the OpenAPI document. Raises BadInput, which names the wrong field."""
+    try:
+        return model.model_validate(sent)
+    except ValidationError as error:
+        raise BadInput(validation.explain(error)) from None

@@ -31,6 +31,7 @@ from fusion.doors.server_log import JsonLines, TextLines
 from fusion.errors import FusionError, HomeGone, HomeLocked, SettingsError
 from fusion.gateway.gc_tuning import settled_heap
 from fusion.home import ServerRecord, explain_lock, owner, read_record, remove_record, write_record
+from fusion.lib.caller import RENAME, is_reserved, reserved_note
 from fusion.settings import LOOPBACK, Settings
 from fusion.trust.token import home_token
 
@@ -64,8 +65,6 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None] = lambda url: N
 
     Raises SettingsError when the address is taken or must not be bound, HomeLocked when the home has another owner.
     """
-    # BLAS pools of four backends on every core cost 10 ms a query. Set before numpy is imported.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _bound_arenas()
     os.umask(0o077)  # only the owner may read the files that a backend writes
     log_to_stderr(settings)
@@ -74,6 +73,9 @@ def serve(settings: Settings, *, on_ready: Callable[[str], None] = lambda url: N
         log.warning(OPEN)
     if settings.memory_cortex.open_to_local_users:
         log.warning(OPEN_CORTEX, settings.memory_cortex.port)
+    for key in settings.keys:
+        if is_reserved(key.name):
+            log.warning("%s: %s", reserved_note(key.name, key.sha256), RENAME)
     config = uvicorn.Config("", loop="auto")
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(_serve(settings, on_ready))

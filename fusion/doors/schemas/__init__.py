@@ -7,7 +7,9 @@ the field. Replies are declared in `fusion.wire`.
 
 from fusion.doors.schemas.agent_tools import *  # noqa: F403
 from fusion.doors.schemas.arguments import *  # noqa: F403
+from fusion.doors.schemas.audit import *  # noqa: F403
 from fusion.doors.schemas.base import *  # noqa: F403
+from fusion.doors.schemas.comparisons import *  # noqa: F403
 from fusion.doors.schemas.episodes import *  # noqa: F403
 from fusion.doors.schemas.facts import *  # noqa: F403
 from fusion.doors.schemas.graph import *  # noqa: F403

@@ -58,10 +58,14 @@ def test_help_groups_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = fusion("--help").stdout
     groups = [line.split()[1] for line in shown.splitlines() if line.startswith("╭─")]
     assert groups[:8] == ["Options", "Ask", "Remember", "Review", "Look", "Tend", "Measure", "Serve"]
-    for commands in GROUPS.values():
-        for command in commands:
-            line = (command.__doc__ or "").strip().splitlines()[0]
-            assert f"│ {command.__name__.rstrip('_'):<10}  {line}" in shown
+    described = {
+        command.__name__.rstrip("_").replace("_", "-"): (command.__doc__ or "").strip().splitlines()[0]
+        for commands in GROUPS.values()
+        for command in commands
+    }
+    width = max(map(len, described))
+    for name, line in described.items():
+        assert f"│ {name:<{width}}  {line}" in shown
 
 
 def test_help_shows_the_tables_of_settings_that_it_names() -> None:

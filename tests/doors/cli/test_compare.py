@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from fusion.client import AsyncClient
 from fusion.doors.cli import app
 from fusion.doors.http.app import create_app
+from fusion.doors.http.openapi import examples
 from fusion.errors import BadInput, NobodyAnswered, NotFound
 from fusion.gateway.gateway import Gateway
 from fusion.recipe import mark
@@ -251,6 +252,64 @@ def test_many_questions_get_a_verdict(home: Path, tmp_path: Path) -> None:
     assert "0 won, 0 tied, 2 lost" in fusion(*given).stdout
     file.write_text("bookings?\n")
     assert "does not say which arm is better" in fusion(*given).stdout
+
+
+@pytest.mark.feature(
+    "`fusion compare --list` and `/v1/comparisons`: arms, hashes of recipes and figures of the last 200"
+)
+def test_comparisons_over_many_questions_are_stored_and_listed(home: Path, tmp_path: Path) -> None:
+    """Two runs of one file; a question to two arms alone is none. No question is in the list."""
+    assert "No comparison is stored yet" in fusion("compare", "--list", "--home", home).stdout
+    file = tmp_path / "queries.jsonl"
+    file.write_text('{"query": "bookings?", "expected": ["bookings to Postgres"]}\nwhat about guests?\n')
+    given = ("compare", "--queries", file, "--a", "default", "--b", "seed003@triples", "--home", home)
+    report = printed(fusion(*given, "--seed", "7", "--json"))
+    assert report["stored_why"] is None
+    fusion(*given)
+    fusion("compare", "bookings?", "--b", "seed003", "--home", home)
+    page = printed(fusion("compare", "--list", "--home", home, "--json"))
+    newer, older = page["comparisons"]
+    assert (older["id"], older["by"], report["stored_why"]) == (report["stored"], "owner", None)
+    assert older["verdict"] == report["verdict"]
+    assert older["verdict"]["seed"] == 7
+    assert (older["a"]["recipe"], older["b"]["recipe"], older["b"]["backends"]) == ("default", "seed003", ["triples"])
+    assert older["a"]["hash"] != older["b"]["hash"]
+    for name in ("only", "empty", "characters", "took_ms"):
+        assert older["a"][name] == report["agreement"]["a"][name]
+    assert (older["questions"], older["overlap"]) == (2, report["agreement"]["overlap"])
+    assert "bookings" not in json.dumps(page)
+    assert "guests" not in json.dumps(page)
+    first = fusion("compare", "--list", "--limit", "1", "--home", home).stdout
+    assert first.count("default (default") == 1
+    cursor = first.rpartition("--cursor ")[2].strip()
+    second = printed(fusion("compare", "--list", "--limit", "1", "--cursor", cursor, "--home", home, "--json"))
+    assert [one["id"] for one in second["comparisons"]] == [older["id"]]
+    assert newer["id"] > older["id"]
+    both = fusion("compare", "--list", "--queries", file, "--home", home)
+    assert (both.exit_code, "--list" in both.stderr) == (2, True)
+
+
+async def test_a_comparison_that_is_none_is_refused(tenants: dict[str, AsyncClient]) -> None:
+    """What a client says of its figures is checked: counts, shares, and an interval with its ends in order."""
+    good = examples()["keep_comparison"]["request"]
+    wrong = (
+        {"questions": 0},
+        {"overlap": 1.1},
+        {"degraded": 5},
+        {"verdict": {**good["verdict"], "win": 1}},
+        {"verdict": {**good["verdict"], "low": 0.5}},
+        {"verdict": {**good["verdict"], "n": 9, "tie": 8}},
+        {"a": {**good["a"], "arm": "a\nb"}},
+        {"a": {**good["a"], "backends": []}},
+        {"a": {**good["a"], "text": "x"}},
+    )
+    for one in wrong:
+        with pytest.raises(BadInput):
+            await tenants["ada"].keep_comparison(**{**good, **one})
+    kept = await tenants["ada"].keep_comparison(**good)
+    assert kept["verdict"] == {**good["verdict"], "better": None}
+    assert kept["by"] == "ada"
+    assert (await tenants["bo"].comparisons())["comparisons"] == []
 
 
 @pytest.mark.feature(

@@ -53,7 +53,7 @@ class Telling(FakeFusion):
         self.said = said
         self.changes = changes or {}
 
-    async def status(self, tenant: str, scope: Scope | None = None) -> dict[str, Any]:
+    async def status(self, tenant: str, scope: Scope | None = None, *, operates: bool = True) -> dict[str, Any]:
         status: dict[str, Any] = {**examples()["status"]["reply"], "version": package.__version__, **self.said}
         return status | {"backends": [{**status["backends"][0], **self.changes}]}
 
@@ -190,6 +190,14 @@ async def test_the_backlog_of_a_home_without_a_server(home: Path) -> None:
         await fusion.settle()
     found = wrong(examine(home, now=NOW))
     assert found["backend picky"].detail == "1 memory was refused so far: InvalidAnswer: cannot read this"
+
+
+async def test_a_key_of_a_reserved_name_is_named_with_its_fix(filled: Path) -> None:
+    (filled / "fusion.toml").write_text(f'{SMALL}[[server.keys]]\nname = "owner"\nsha256 = "{"a" * 64}"\n')
+    allow(filled)
+    found = wrong(examine(filled, now=NOW))["key names"]
+    assert (found.status, found.fix) == ("warn", "give it another name in [[server.keys]]; the key itself stays")
+    assert "'API key owner (aaaaaaaa)' in logs" in found.detail
 
 
 async def test_a_clock_that_is_behind(filled: Path) -> None:

@@ -68,8 +68,23 @@ def test_promote_shows_a_diff_and_asks(home: Path) -> None:
     assert "is the baseline already" in fusion(home, "shepherd", "promote").stdout
 
 
-@pytest.mark.feature("no route, tool or call of a client promotes the baseline of MEMORY.md")
-def test_no_route_tool_or_call_promotes() -> None:
+@pytest.mark.feature("`fusion shepherd undo-promotion` goes back to the earlier baseline, once")
+def test_promotion_is_undone(home: Path) -> None:
+    fusion(home, "shepherd", "promote", "--yes")
+    assert "no earlier one" in fusion(home, "shepherd", "undo-promotion", "--yes").stderr
+    memory(home).write_text(TWISTED)
+    fusion(home, "shepherd", "promote", "--yes")
+    assert done(home, "shepherd", "undo-promotion", "--dry-run")["promoted"] is None
+    assert fusion(home, "shepherd", "undo-promotion", answer="n\n").exit_code == 1
+    assert (home / "shepherd" / "baseline.md").read_text() == TWISTED
+    assert "holds again" in fusion(home, "shepherd", "undo-promotion", "--yes").stdout
+    assert (home / "shepherd" / "baseline.md").read_text() == BASELINE
+    assert memory(home).read_text() == TWISTED
+    assert "no earlier one" in fusion(home, "shepherd", "undo-promotion", "--yes").stderr
+
+
+@pytest.mark.feature("no documented route, tool or call of a client promotes the baseline of MEMORY.md")
+def test_no_documented_route_tool_or_call_promotes() -> None:
     assert not [name for name in OWN_TOOLS if "promote" in name or "shepherd" in name]
     assert not [name for name in dir(calls) if "promote" in name or "shepherd" in name]
     assert not [name for name in examples() if "promote" in name or "shepherd" in name]

@@ -29,6 +29,7 @@ from fusion.ingest.intake import Acknowledged, Replayed
 from fusion.journal.listing import Criteria
 from fusion.journal.retire import CompleteFile
 from fusion.lib.ids import external_ref
+from fusion.lib.request_rate import RequestCounts, RequestRates
 from fusion.problem import error_of
 from fusion.recall.gather import Answer
 from fusion.settings import FlushSettings, KeySettings, ServerSettings, Settings
@@ -746,6 +747,53 @@ class TestGate:
             hold.set()
             assert [r.status_code for r in await asyncio.gather(*first)] == [200, 200, 200]
         assert (app.in_flight, app.queued) == (0, 0)
+
+    async def test_a_tenant_that_fills_the_queue_leaves_room_for_others(self) -> None:
+        """Its newest request is refused for that, and the next place is the other tenant's."""
+        keys = tuple(KeySettings(name=n, sha256=sha256(n.encode()).hexdigest(), tenant=n) for n in ("acme", "globex"))
+        hold = asyncio.Event()
+        fusion = FakeFusion(hold=hold)
+        app = app_over(fusion, server(keys=keys, max_in_flight=1, max_queued=2))
+        async with httpx.AsyncClient(transport=Checked(app), base_url="http://localhost") as client:
+
+            def ask(tenant: str) -> asyncio.Task[httpx.Response]:
+                key = {"Authorization": f"Bearer {tenant}"}
+                return asyncio.create_task(client.post("/fuse", json={"query": tenant}, headers=key))
+
+            flood = [ask("acme") for _ in range(3)]
+            await until(lambda: (app.in_flight, app.queued) == (1, 2))
+            quiet = ask("globex")
+            last = await flood[2]
+            assert assert_problem(last, 503)["type"].endswith("Overloaded")
+            assert (app.in_flight, app.queued) == (1, 2)
+            hold.set()
+            assert [one.status_code for one in await asyncio.gather(*flood[:2], quiet)] == [200, 200, 200]
+        assert [request.query for request in fusion.requests] == ["acme", "globex", "acme"]
+        assert (app.in_flight, app.queued) == (0, 0)
+
+    @pytest.mark.feature(
+        "`[server] requests_per_minute` limits the requests of each tenant, over all gateways of a database: any more "
+        "get 429 with Retry-After"
+    )
+    async def test_a_tenant_that_used_its_minute_up_is_sent_away(self) -> None:
+        """Two a minute: the third waits for the end of this minute, and until one of them has left. Another tenant is
+        answered, so are probes, and a request with a wrong key counts for nobody."""
+        keys = tuple(KeySettings(name=n, sha256=sha256(n.encode()).hexdigest(), tenant=n) for n in ("acme", "globex"))
+        fusion = FakeFusion()
+        fusion.rates = RequestRates(2, RequestCounts().exchange)
+        app = app_over(fusion, server(keys=keys))
+        async with httpx.AsyncClient(transport=Checked(app), base_url="http://localhost") as client:
+
+            async def ask(key: str) -> httpx.Response:
+                return await client.post("/fuse", json={"query": "q"}, headers={"Authorization": f"Bearer {key}"})
+
+            assert [(await ask(key)).status_code for key in ("wrong", "acme", "acme")] == [401, 200, 200]
+            refused = await ask("acme")
+            assert assert_problem(refused, 429)["type"].endswith("TooManyRequests")
+            assert 30 <= int(refused.headers["retry-after"]) <= 90
+            assert (await ask("globex")).status_code == 200
+            assert (await client.get("/healthz")).status_code == 200
+        assert len(fusion.requests) == 3
 
     @pytest.mark.feature(
         "… `/v1/status` counts the requests of the caller's tenant alone", of="each tenant has its own journal"

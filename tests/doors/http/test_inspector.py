@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hmac
+from collections.abc import Mapping
 from hashlib import sha256
+from pathlib import Path
 
 import httpx
 import pytest
@@ -22,8 +25,9 @@ SETTINGS = Settings(
 class Door:
     """One server, and its clients."""
 
-    def __init__(self) -> None:
-        self._transport = Checked(app_over(FakeFusion(), SETTINGS, local_token=TOKEN), raise_app_exceptions=False)
+    def __init__(self, home: Path, settings: Settings = SETTINGS) -> None:
+        at = settings.model_copy(update={"home": home})
+        self._transport = Checked(app_over(FakeFusion(), at, local_token=TOKEN), raise_app_exceptions=False)
 
     def client(self, token: str = "") -> httpx.AsyncClient:
         headers = {"authorization": f"Bearer {token}"} if token else {}
@@ -31,16 +35,34 @@ class Door:
 
     async def session_of(self, token: str) -> str:
         """A session for the key, by a link."""
+        return str((await self.signed_in(token))["token"])
+
+    async def signed_in(self, token: str) -> dict[str, str]:
+        """The whole session for the key, by a link."""
         async with self.client(token) as http:
             path = (await http.post("/v1/inspector/links", json={})).json()["path"]
         async with self.client() as browser:
             reply = await browser.post("/v1/inspector/sessions", json={"code": path.partition("=")[2]})
-        return str(reply.json()["token"])
+        session: dict[str, str] = reply.json()
+        return session
+
+    async def renewed(self, session: Mapping[str, str]) -> int:
+        """The status of a renewal, by a page that knows the session's renewal key."""
+        async with self.client() as page:
+            asked = {"renewal_id": session["renewal_id"], "nonce": "n"}
+            first = await page.post("/v1/inspector/renewals", json=asked)
+            if first.status_code != 200:
+                return first.status_code
+            challenge = first.json()["challenge"]
+            text = f"page 8765 {challenge}"
+            proof = hmac.new(session["renewal_key"].encode(), text.encode(), sha256).hexdigest()
+            answer = {"challenge": challenge, "proof": proof}
+            return (await page.post("/v1/inspector/sessions", json=answer)).status_code
 
 
 @pytest.fixture
-def door() -> Door:
-    return Door()
+def door(tmp_path: Path) -> Door:
+    return Door(tmp_path)
 
 
 @pytest.mark.feature("`fusion serve` has the inspector at /inspector: static files, no script but its own")
@@ -77,7 +99,8 @@ async def test_nothing_but_the_files_of_the_page_is_served(door: Door, path: str
 
 async def test_session_has_the_rights_of_the_key_that_made_its_link(door: Door) -> None:
     async with door.client(await door.session_of(OF_READER)) as eva:
-        assert (await eva.get("/v1/status")).json()["caller"] == {"name": "eva", "role": "reader", "tenant": "default"}
+        caller = (await eva.get("/v1/status")).json()["caller"]
+        assert caller == {"name": "eva", "role": "reader", "tenant": "default", "decides_on_proposals": False}
         refused = await eva.post("/v1/memories", json={"memories": [{"text": "x"}]})
     assert refused.status_code == 403
     async with door.client(await door.session_of(TOKEN)) as owner:
@@ -92,6 +115,41 @@ async def test_link_needs_a_key_and_a_session_needs_a_code(door: Door) -> None:
         assert (await browser.post("/v1/inspector/sessions", json={"code": 1})).status_code == 422
         assert (await browser.post("/v1/inspector/sessions", json=[])).status_code == 422
         assert (await browser.post("/v1/inspector/renewals", json={"renewal_id": "x", "nonce": "y"})).status_code == 401
+
+
+async def test_who_signs_out_ends_the_session_on_the_server(door: Door) -> None:
+    async with door.client(await door.session_of(TOKEN)) as page, door.client(TOKEN) as owner:
+        assert (await page.delete("/v1/inspector/sessions")).json() == {"ended": True}
+        assert (await page.get("/v1/status")).status_code == 401
+        assert (await owner.delete("/v1/inspector/sessions")).json() == {"ended": False}
+        assert (await owner.get("/v1/status")).status_code == 200
+    async with door.client() as nobody:
+        assert (await nobody.delete("/v1/inspector/sessions")).json() == {"ended": False}
+
+
+async def test_who_signs_out_ends_the_renewals_at_each_server(door: Door, tmp_path: Path) -> None:
+    first, second = await door.signed_in(TOKEN), await door.signed_in(TOKEN)
+    assert await door.renewed(first) == 200
+    async with door.client(first["token"]) as page:
+        await page.delete("/v1/inspector/sessions")
+    for server in (door, Door(tmp_path)):
+        assert (await server.renewed(first), await server.renewed(second)) == (401, 200)
+
+
+async def test_session_of_a_revoked_key_is_not_renewed(door: Door, tmp_path: Path) -> None:
+    """The key of the reader is taken out of the settings, and the server is started again."""
+    of_reader, of_owner = await door.signed_in(OF_READER), await door.signed_in(TOKEN)
+    without = Door(tmp_path, Settings())
+    assert (await without.renewed(of_reader), await without.renewed(of_owner)) == (401, 200)
+    async with without.client(of_reader["token"]) as page:
+        assert (await page.get("/v1/status")).status_code == 401
+    assert await door.renewed(of_reader) == 200
+
+
+async def test_session_cannot_prolong_itself_by_a_link(door: Door) -> None:
+    async with door.client(await door.session_of(TOKEN)) as page:
+        refused = await page.post("/v1/inspector/links", json={})
+    assert (refused.status_code, "code=" in refused.text) == (403, False)
 
 
 @pytest.mark.parametrize("path", ["/v1/inspector/sessions", "/v1/inspector/links", "/inspector/", "/v1/status"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -21,7 +21,6 @@ from fusion.doors.http.app import create_app
 from fusion.doors.http.request_counts import RequestCounts, door_of
 from fusion.errors import InvalidAnswer
 from fusion.gateway.gateway import Gateway
-from fusion.gateway.llm_budget import BudgetedModel
 from fusion.lib.histogram import Histogram
 from fusion.settings import KeySettings, ServerSettings
 from tests.patience import load
@@ -136,6 +135,10 @@ class Talking:
 
     name = "talker"
 
+    @classmethod
+    def open(cls, options: Mapping[str, object]) -> Self:
+        return cls()
+
     async def complete(self, system: str, user: str, max_tokens: int) -> str:
         if "refuse" in user:
             raise InvalidAnswer("no")
@@ -144,10 +147,16 @@ class Talking:
     async def close(self) -> None: ...
 
 
+TALKING = {
+    "telemetry": {"prices": {"talker": [1_000_000.0, 0.0]}},
+    "model": {"adapter": f"{__name__}:Talking"},
+}
+
+
 async def test_metrics_count_tokens_and_cost_of_a_model(home: Path) -> None:
-    async with served(home, telemetry={"prices": {"talker": [1_000_000.0, 0.0]}}) as (client, gateway):
-        model = BudgetedModel(Talking(), calls_per_minute=9, tokens_per_minute=99_999)
-        object.__setattr__(gateway, "model", model)
+    async with served(home, **TALKING) as (client, gateway):
+        model = gateway.model
+        assert model is not None
         await model.complete("system", "say a word", 100)
         with pytest.raises(InvalidAnswer):
             await model.complete("system", "refuse", 100)
@@ -158,6 +167,50 @@ async def test_metrics_count_tokens_and_cost_of_a_model(home: Path) -> None:
     assert (value(found, "fusion_model_tokens_total", model="talker", use="model", direction="written") or 0) > 20
     assert read_tokens
     assert value(found, "fusion_model_cost_total", model="talker", use="model") == read_tokens
+
+
+@pytest.mark.feature("`/v1/status` shows each tenant its own use of models; only the home's operator sees that of all")
+async def test_status_shows_a_tenant_its_own_use_of_models_alone(home: Path) -> None:
+    """Two calls by the home's owner, one by acme; a reader of the owner's tenant sees no call of acme's."""
+    async with served(home, **TALKING) as (client, gateway):
+        assert gateway.tenants is not None
+        async with gateway.tenants.at("acme") as of_acme:
+            for one, times in ((gateway, 2), (of_acme, 1)):
+                for _ in range(times):
+                    assert one.model is not None
+                    await one.model.complete("system", "say a word", 100)
+        shown = {name: (await client.get("/v1/status", headers=key(name))).json()["models"] for name in KEYS}
+        scoped = (await client.get("/v1/status", params={"user_id": "ana"})).json()
+    used = {name: rows[0] for name, rows in shown.items()}
+    assert {name: row["calls"] for name, row in used.items()} == {
+        "owner": {"ok": 3},
+        "reader": {"ok": 2},
+        "acme": {"ok": 1},
+    }
+    assert used["owner"]["cost"] == pytest.approx(used["reader"]["cost"] + used["acme"]["cost"])
+    assert used["reader"]["tokens_written"] == 2 * used["acme"]["tokens_written"]
+    assert "models" not in scoped
+
+
+async def test_calls_of_the_judge_are_counted_once_and_by_tenant(home: Path) -> None:
+    """The judge asks the model of [model]: its tokens are the judge's, and none is in the row of the model."""
+    asks = {"model": {"adapter": f"{__name__}:Talking"}, "judge": {"provider": "model"}, "recipe": "deep"}
+    async with served(home, **asks) as (client, gateway):
+        for name in ("owner", "acme"):
+            for text in (SECRET, "the mill opens in April", "the mill is for sale"):
+                await client.post("/v1/memories", json={"text": text}, headers=key(name))
+        await gateway.settle()
+        await gateway.settle("acme")
+        asked = {"query": "when is the mill closed?"}
+        for name in ("owner", "owner", "acme"):
+            assert (await client.post("/v1/fuse", json=asked, headers=key(name))).status_code == 200
+        shown = {name: (await client.get("/v1/status", headers=key(name))).json()["models"] for name in KEYS}
+    calls = {name: {row["use"]: sum(row["calls"].values()) for row in rows} for name, rows in shown.items()}
+    assert calls == {
+        "owner": {"judge": 3, "model": 0},
+        "reader": {"judge": 2, "model": 0},
+        "acme": {"judge": 1, "model": 0},
+    }
 
 
 @pytest.mark.feature("`/metrics` is for the operator of the home: no tenant and no lower role reads it")

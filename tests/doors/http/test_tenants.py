@@ -23,6 +23,7 @@ from starlette.routing import Route
 
 from fusion.doors.http.app import create_app
 from fusion.doors.http.mem0 import REFUSED
+from fusion.doors.http.openapi import examples
 from fusion.gateway.gateway import Gateway
 from fusion.home import tenant_folder
 from fusion.journal import Journal
@@ -193,6 +194,16 @@ async def compares(me: Tenant, other: Tenant, word: str) -> Replies:
             me.receipts += [reply.json()[side]["receipt_id"] for side in ("a", "b")]
 
 
+@case(("POST", "/v1/comparisons"), ("GET", "/v1/comparisons"))
+async def keeps_comparisons(me: Tenant, other: Tenant, word: str) -> Replies:
+    """Each lists its own comparisons alone, whose arms have its name."""
+    body = examples()["keep_comparison"]["request"]
+    yield (reply := await me.post("/v1/comparisons", {**body, "a": {**body["a"], "arm": f"{me.mark} {me.example}"}}))
+    assert reply.status_code == 200
+    yield (listed := await me.get("/v1/comparisons", limit="100"))
+    assert {one["a"]["arm"].partition(" ")[0] for one in listed.json()["comparisons"]} == {me.mark}
+
+
 @case(("POST", "/v1/feedback"), ("GET", "/v1/feedback"))
 async def votes(me: Tenant, other: Tenant, word: str) -> Replies:
     """On the other's receipt nobody votes, nor in one's own on what is the other's."""
@@ -308,6 +319,19 @@ async def decides(me: Tenant, other: Tenant, word: str) -> Replies:
         yield await me.get("/v1/decisions", **scope)
     yield await me.post("/v1/decisions/undo", {"decision": "d1"})
     yield await me.post("/v1/decisions/undo", {"run": f"run {other.mark}"})
+
+
+@case(("GET", "/v1/audit"))
+async def audits(me: Tenant, other: Tenant, word: str) -> Replies:
+    """Each sees its own accesses alone, with any filter; users of one name are users of two tenants."""
+    for ref in (*other.refs, *other.event_ids, "m7zzzzzz"):
+        await me.get(f"/v1/memories/{ref}")
+        yield await me.get("/v1/audit", user_id="ana", ref=ref)
+    for more in ({}, {"action": "read"}, {"since": "2020-01-01"}):
+        yield (reply := await me.get("/v1/audit", limit="100", user_id="ana", **more))
+        assert reply.status_code == 200
+    yield (reply := await me.get("/v1/audit"))
+    assert reply.status_code == (422 if "all_users" in reply.text else 200)
 
 
 @case(("POST", "/v1/undo"), ("GET", "/v1/batches"))
@@ -712,6 +736,7 @@ INSPECTOR = "/v1/inspector"
 @case(
     *(("GET", path) for path in ("/", "/inspector", "/inspector/{file:path}")),
     *(("POST", f"{INSPECTOR}/{name}") for name in ("links", "sessions", "renewals")),
+    ("DELETE", f"{INSPECTOR}/sessions"),
 )
 async def opens_the_inspector(me: Tenant, other: Tenant, word: str) -> Replies:
     """A session stands for the key that made its link, and for no other tenant's."""
@@ -726,6 +751,22 @@ async def opens_the_inspector(me: Tenant, other: Tenant, word: str) -> Replies:
     yield await me.http.get("/v1/memories", headers=signed_in)
     for ref in (*other.refs[:2], "m7zzzzzz"):
         yield not_found(await me.http.get(f"/v1/memories/{ref}", headers=signed_in), ref)
+    yield await me.http.delete(f"{INSPECTOR}/sessions", headers=signed_in)
+    assert (await me.http.get("/v1/memories", headers=signed_in)).status_code == 401
+
+
+MEMORY_FILE = f"{INSPECTOR}/memory-file"
+DECISIONS = ("promote", "undo-promotion", "restore")
+
+
+@case(("GET", MEMORY_FILE), *(("POST", f"{MEMORY_FILE}/{name}") for name in DECISIONS))
+async def decides_on_memory_md(me: Tenant, other: Tenant, word: str) -> Replies:
+    """MEMORY.md is the owner's at a page; every key gets a 403."""
+    yield await me.get(MEMORY_FILE)
+    for name in DECISIONS:
+        refused = await me.post(f"{MEMORY_FILE}/{name}", {"sha256": "0" * 64})
+        assert refused.status_code == 403
+        yield refused
 
 
 @case(("POST", "/mcp"))

@@ -1,9 +1,20 @@
 """Views: what the command line prints for people. Markup in texts is printed literally."""
 
-from fusion.doors.cli.render.answers import found, fused, receipt
-from fusion.doors.cli.render.comparisons import compared, verdict
+from fusion.doors.cli.render.answers import found, fused, receipt, receipts
+from fusion.doors.cli.render.audit import accesses
+from fusion.doors.cli.render.comparisons import compared, stored_comparisons, verdict
 from fusion.doors.cli.render.episodes import episode
-from fusion.doors.cli.render.home import LABELS, backends, discovered, findings, held_back, links, repairs, status
+from fusion.doors.cli.render.home import (
+    LABELS,
+    backends,
+    discovered,
+    findings,
+    growth,
+    held_back,
+    links,
+    repairs,
+    status,
+)
 from fusion.doors.cli.render.jobs import job_log, jobs, layers, lifecycle, minute, ran
 from fusion.doors.cli.render.memories import (
     audit,
@@ -22,11 +33,12 @@ from fusion.doors.cli.render.memories import (
 )
 from fusion.doors.cli.render.proposals import decided, extracted, proposal, proposals, proposed
 from fusion.doors.cli.render.tables import size
-from fusion.doors.cli.render.transfer import backed_up, imported, restored
+from fusion.doors.cli.render.transfer import backed_up, imported, migrated, restored, schemas
 from fusion.doors.cli.render.triage import triage, triage_decided, triage_item
 
 __all__ = [
     "LABELS",
+    "accesses",
     "audit",
     "backed_up",
     "backends",
@@ -42,6 +54,7 @@ __all__ = [
     "forgettings",
     "found",
     "fused",
+    "growth",
     "held_back",
     "imported",
     "ingested",
@@ -52,18 +65,22 @@ __all__ = [
     "links",
     "memories",
     "memory",
+    "migrated",
     "minute",
     "proposal",
     "proposals",
     "proposed",
     "ran",
     "receipt",
+    "receipts",
     "released",
     "repairs",
     "restored",
     "said_again",
+    "schemas",
     "size",
     "status",
+    "stored_comparisons",
     "to_forget",
     "triage",
     "triage_decided",

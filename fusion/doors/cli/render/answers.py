@@ -160,6 +160,33 @@ def _score(score: float | None) -> str:
     return "" if score is None else f"{score:.3g}"
 
 
+def receipts(page: wire.Receipts) -> None:
+    """Prints a page of what was answered; the server remembers the texts of the latest questions alone."""
+    if not page["receipts"]:
+        say("No receipt fits.")
+        return
+    table(
+        ("receipt", "when (UTC)", "user", "session", "recipe", "memories", "chars", "ms", "question"),
+        (
+            (
+                one["receipt_id"],
+                one["at"][:19].replace("T", " "),
+                one_line(one["user_id"] or ""),
+                one_line(one["session_id"] or ""),
+                one["recipe"]["name"] + (", degraded" if one["degraded"] else ""),
+                one["memories"],
+                f"{one['characters']:,}",
+                f"{one['took_ms']:.0f}",
+                one_line(one["query"] or ""),
+            )
+            for one in page["receipts"]
+        ),
+        right=(5, 6, 7),
+    )
+    if page["next_cursor"]:
+        say(f"More: --cursor {page['next_cursor']}")
+
+
 def receipt(answer: Mapping[str, Any]) -> None:
     """Prints every candidate of an answer, in its order."""
     weights = answer.get("weights", {})

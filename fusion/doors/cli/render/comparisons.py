@@ -9,6 +9,8 @@ from fusion.doors.cli.plural import counted
 from fusion.doors.cli.render.tables import one_line, say, table, warn
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from fusion import wire
 
 
@@ -109,6 +111,42 @@ def verdict(report: Mapping[str, Any]) -> None:
         say(f"{report['degraded']} of them were degraded; `fusion backends` says why.")
     if report["unanswered"]:
         say(f"{report['unanswered']} more got no answer: {report['unanswered_why']}")
+    if report.get("stored_why"):
+        warn(f"not stored for `fusion compare --list`: {report['stored_why']}")
+
+
+def stored_comparisons(page: wire.Comparisons) -> None:
+    """Prints a page of stored comparisons."""
+    if not page["comparisons"]:
+        say("No comparison is stored yet: fusion compare --queries FILE --a default --b ARM")
+        return
+    table(
+        ("when (UTC)", "a", "b", "questions", "found a", "found b", "b - a, 95 % interval", "better"),
+        (
+            (
+                one["at"][:16].replace("T", " "),
+                _arm(one["a"]),
+                _arm(one["b"]),
+                f"{one['questions']:,}",
+                *_figures(one["verdict"]),
+            )
+            for one in page["comparisons"]
+        ),
+        right=(3, 4, 5),
+    )
+    if page["next_cursor"]:
+        say(f"More: --cursor {page['next_cursor']}")
+
+
+def _arm(arm: wire.ComparisonArm) -> Text:
+    return one_line(f"{arm['arm']} ({arm['recipe']} {arm['hash'][:8]})")
+
+
+def _figures(judged: wire.ComparisonVerdict | None) -> tuple[str, str, str, str]:
+    if judged is None:
+        return "", "", "", "no expected answers"
+    spans = f"{100 * judged['difference']:+.1f} ({100 * judged['low']:+.1f} to {100 * judged['high']:+.1f})"
+    return f"{judged['a']:.1%}", f"{judged['b']:.1%}", spans, judged["better"] or "not shown"
 
 
 def _winner(better: str | None) -> str:

@@ -253,3 +253,30 @@ def _parts(parts: Mapping[str, int]) -> str:
 
 def _time(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
+
+
+def growth(found: wire.Activity) -> None:
+    """Prints what came in on each day, and the bytes of the stores; days without either are left out."""
+    days = [day for day in found["days"] if day["remembered"] or day["forgotten"] or "bytes" in day]
+    if not days:
+        say("Nothing came in, and no sizes were noted: a server notes them each hour.")
+        return
+    table(
+        ("day (UTC)", "came in", "forgotten", "questions", "bytes", "largest parts"),
+        (
+            (
+                day["day"],
+                f"{day['remembered']:,}",
+                f"{day['forgotten']:,}",
+                f"{day['questions']:,}",
+                size(sum(day["bytes"].values())) if "bytes" in day else "",
+                first_few([f"{part} {size(count)}" for part, count in _largest(day.get("bytes", {}))]),
+            )
+            for day in days
+        ),
+        right=(1, 2, 3, 4),
+    )
+
+
+def _largest(parts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(parts.items(), key=lambda one: -one[1])

@@ -1,4 +1,4 @@
-"""Views of imports, backups and restores."""
+"""Views of imports, backups, restores and migrations."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from fusion.doors.cli.render.tables import say
 if TYPE_CHECKING:
     from fusion import wire
     from fusion.gateway.backup import Backup, Restored
+    from fusion.gateway.migrate import Migrated
+    from fusion.gateway.schema_update import SchemaUpdates
 
 _COUNTS = (
     ("known", "known already"),
@@ -68,3 +70,42 @@ def restored(done: Restored, *, refused: bool) -> None:
     if refused:
         say(f"Its settings reach outside of it. To see what they reach, and allow it: fusion allow --home {done.home}")
     say(f"To serve it: fusion serve --home {done.home}")
+
+
+def migrated(found: Migrated) -> None:
+    """Prints what was moved or would be: every table that has rows, its checksum, the fence, and what to do next."""
+    verb = "would move" if found.dry_run else "moved"
+    what = f"{counted(found.rows, 'row')} of {counted(len(found.tenants), 'tenant')}, {found.bytes / 1e6:.1f} MB"
+    say(f"{found.home}: {verb} {what}, from {found.source} to {found.target}.")
+    for tenant in found.tenants:
+        say(f"  {tenant.tenant}: {counted(tenant.rows, 'row')}, {tenant.bytes / 1e6:.1f} MB")
+        for one in tenant.tables:
+            if one.rows:
+                say(f"    {one.table:<22}{one.rows:>10,}  {one.checksum}".rstrip())
+    if found.fence_s is not None:
+        fence = f"Of {found.took_s:.1f} s, nothing could be written for {found.fence_s:.1f}."
+        say(f"Every table is equal on both sides. {fence}")
+    for kept in found.kept_as:
+        say(f"  Kept as {kept}")
+    if found.setting:
+        say(f"Written into the settings: {found.setting}")
+    for note in found.notes:
+        say(note)
+    if not found.dry_run:
+        say(f"To serve it: fusion serve --home {found.home}")
+
+
+def schemas(found: SchemaUpdates) -> None:
+    """Prints the version of each tenant's schema, and what was or would be done to it."""
+    verb = "would be migrated" if found.dry_run else "migrated"
+    say(f"{found.place}: {counted(len(found.schemas), 'schema')}, {found.due} {verb} to version {found.version}.")
+    for one in found.schemas:
+        if one.error:
+            say(f"  {one.tenant}: stays as it is: {one.error}")
+        elif one.due:
+            lacked = f", with {counted(len(one.columns), 'new column')}" if one.columns else ""
+            say(f"  {one.tenant}: version {one.version}, {verb}{lacked}")
+        else:
+            say(f"  {one.tenant}: version {one.version}, nothing to do")
+    if found.dry_run and found.due and not found.failed:
+        say(f"Every step was made and taken back. Gateways of schema {found.oldest} or newer may run meanwhile.")

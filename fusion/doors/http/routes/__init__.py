@@ -2,6 +2,7 @@
 
 from fusion.doors.http.routes import (
     ask,
+    audit,
     episodes,
     facts,
     feedback,
@@ -24,6 +25,7 @@ from fusion.doors.http.routing import router
 
 __all__ = [
     "ask",
+    "audit",
     "episodes",
     "facts",
     "feedback",

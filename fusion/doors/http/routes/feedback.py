@@ -28,6 +28,22 @@ async def feedback(context: Context, body: schemas.FeedbackBody) -> Response:
     )
 
 
+@router.get("/v1/comparisons", response_model=wire.Comparisons)
+async def comparisons(context: Context, query: Annotated[schemas.ComparisonsQuery, InQuery]) -> Response:
+    """List the comparisons of two arms over many questions, newest first
+
+    The last 200 are kept. They have figures alone: no question, and no text of a memory.
+    """
+    return reply(await context.gateway.comparisons(context.tenant, query.limit, cursor=query.cursor))
+
+
+@router.post("/v1/comparisons", response_model=wire.Comparison, responses=problems(507))
+async def keep_comparison(context: Context, body: schemas.ComparisonBody) -> Response:
+    """Store the figures of a comparison over many questions, as `fusion compare --queries` does"""
+    kept = await context.gateway.keep_comparison(body.figures(), context.decider.name, tenant=context.tenant)
+    return reply(kept)
+
+
 @router.get("/v1/receipts", response_model=wire.Receipts, responses=problems(404))
 async def receipts(context: Context, query: Annotated[schemas.ReceiptsQuery, InQuery]) -> Response:
     """List what was answered, newest first, page by page, or what was answered since

@@ -18,6 +18,7 @@ from fusion.doors import schemas
 from fusion.doors.http.metrics import MEDIA_TYPE, Exposed, exposition, load_library
 from fusion.doors.http.routing import Context, InQuery, Name, problems, reply, router, while_connected
 from fusion.doors.http.streaming import NDJSON, Line, no_lines, streamed
+from fusion.doors.roles import OPERATOR, allows
 from fusion.trust.token import CHALLENGE, PROOF
 from fusion.upkeep.job import Progress, no_progress
 from fusion.upkeep.lifecycle import LifecycleRequest
@@ -89,11 +90,18 @@ async def grade(request: Request, context: Context, body: schemas.GradeBody) -> 
 async def status(context: Context, query: Annotated[schemas.Scoped, InQuery]) -> Response:
     """The state of the home: backends, breakers, backlog, sizes
 
-    With a scope, memories counts those of that scope alone.
+    With a scope, memories counts those of that scope alone. The use of models is that of the tenant; an operator of
+    the tenant default sees that of all tenants.
     """
     scope = query.scope(context.tenant)
-    found = await context.gateway.status(context.tenant, scope if scope.named() else None)
-    caller = {"name": context.caller, "role": context.role, "tenant": context.tenant}
+    operates = allows(context.role, OPERATOR)
+    found = await context.gateway.status(context.tenant, scope if scope.named() else None, operates=operates)
+    caller = {
+        "name": context.caller,
+        "role": context.role,
+        "tenant": context.tenant,
+        "decides_on_proposals": allows(context.role, context.settings.proposals.decided_by),
+    }
     return reply({**found, "requests": context.gate.load(context.tenant), "caller": caller})
 
 
