@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.json:
         options.show(figures)
     print(json.dumps(figures, ensure_ascii=False))
-    return 0
+    return int(options.failed(figures))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -134,20 +134,32 @@ def _parser() -> argparse.ArgumentParser:
     overhead.add_argument("--rounds", type=int, default=5, help="the median counts")
     overhead.set_defaults(measure=_overhead)
     telemetry = commands.add_parser("telemetry", help="CPU that metrics and traces add to one /fuse")
-    telemetry.add_argument("--requests", type=int, default=60, help="a round, and side")
-    telemetry.add_argument("--rounds", type=int, default=9, help="the median counts")
+    telemetry.add_argument("--requests", type=int, default=20, help="a round, and side")
+    telemetry.add_argument("--rounds", type=int, default=40, help="the median counts")
     telemetry.set_defaults(measure=_telemetry)
+
+    gate = commands.add_parser("gate", help="CPU of this checkout and of another commit: exit code 1 if a stage grew")
+    gate.add_argument("--base", default="HEAD^", metavar="COMMIT", help="what it is compared with: the parent")
+    gate.add_argument("--rounds", type=_positive, default=5, help="the median ratio counts")
+    gate.set_defaults(measure=_gate, failed=lambda figures: bool(figures["grown"]))
+
+    scale = commands.add_parser("scale", help="a home that grows; gateways that share a PostgreSQL, while it fails")
+    scale.add_argument("--only", type=_names, default=(), help="only these parts, with commas between; all by default")
+    scale.add_argument("--sizes", type=_sizes, default=(1_000, 10_000), help="memories, with commas between")
+    scale.add_argument("--data", type=Path, help="a copy of LoCoMo of yours, for the evidence that is found")
+    scale.add_argument("--seconds", type=float, default=600.0, help="of the load on three gateways")
+    scale.set_defaults(measure=_scale)
 
     footprint = commands.add_parser("footprint", help="CPU of `fusion --help`, memory of a server with 3,000 memories")
     footprint.add_argument("--memories", type=int, default=3000)
     footprint.set_defaults(measure=_footprint)
 
     inspector = commands.add_parser(
-        "inspector", help="the page in Chromium: weight, first paint, a long list, a slider, a live tail"
+        "inspector", help="the page in Chromium: weight, first paint, a long list, a slider, a live tail, a large graph"
     )
     inspector.add_argument("--memories", type=int, default=100_000, help="of the long list")
     inspector.add_argument("--tail", type=float, default=600.0, metavar="SECONDS")
-    inspector.add_argument("--only", type=_names, default=(), help="of paint,list,slider,tail")
+    inspector.add_argument("--only", type=_names, default=(), help="of paint,list,slider,tail,graph")
     inspector.set_defaults(measure=_inspector)
     doors = commands.add_parser(
         "doors", help="a hook, MCP's start, a thousand questions at once, ten thousand in a row"
@@ -212,6 +224,7 @@ def _parser() -> argparse.ArgumentParser:
     fire.set_defaults(measure=_fire)
 
     for command in commands.choices.values():
+        command.set_defaults(failed=command.get_default("failed") or _never)
         command.set_defaults(show=command.get_default("show") or _show)
         command.add_argument("--json", action="store_true", help="print nothing but the JSON object")
     return parser
@@ -244,6 +257,18 @@ def _show_state(figures: Mapping[str, Any]) -> None:
     from benchmarks import state
 
     state.show(figures)
+
+
+def _scale(options: argparse.Namespace) -> dict[str, Any]:
+    from benchmarks import scale
+
+    return scale.measure(options.only, options.sizes, options.seconds, options.data)
+
+
+def _gate(options: argparse.Namespace) -> dict[str, Any]:
+    from benchmarks import gate
+
+    return gate.run(options.base, options.rounds)
 
 
 def _dates(options: argparse.Namespace) -> Mapping[str, Any]:
@@ -302,6 +327,11 @@ def _show(figures: Mapping[str, Any]) -> None:
     show(figures)
 
 
+def _never(figures: Mapping[str, Any]) -> bool:
+    """A command that prints figures and judges none."""
+    return False
+
+
 def _positive(text: str) -> int:
     return _at_least(1, text)
 
@@ -318,6 +348,10 @@ def _at_least(least: int, text: str) -> int:
     if number < least:
         raise argparse.ArgumentTypeError(f"{number} is less than {least}")
     return number
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(_at_least(100, one) for one in _names(text))
 
 
 def _names(text: str) -> tuple[str, ...]:

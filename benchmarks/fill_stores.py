@@ -45,6 +45,9 @@ MAX_NAME_CHARS = 64
 """characters of a file's name, which are up to four bytes each; file systems take 255"""
 TIMEOUT_MS = 60_000
 """long, because figures must not depend on how busy the machine is; latency is a figure of its own"""
+Table = Mapping[str, object]
+"""the settings of a backend"""
+NO_OTHERS: Mapping[str, Table] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +121,15 @@ def file_name(name: str) -> str:
 
 
 @asynccontextmanager
-async def open_home(home: Path, backends: Sequence[str], recipe: str = "default") -> AsyncIterator[Gateway]:
-    """Opens a home of the embedded backends with their defaults, except that Markdown keeps turns too."""
+async def open_home(
+    home: Path, backends: Sequence[str], recipe: str = "default", others: Mapping[str, Table] = NO_OTHERS
+) -> AsyncIterator[Gateway]:
+    """Opens a home of the embedded backends with their defaults, except that Markdown keeps turns too.
+
+    ``others`` are the tables of further backends that ``backends`` names.
+    """
     tables: dict[str, dict[str, object]] = {name: {"enabled": name in backends} for name in BACKENDS}
+    tables |= {name: {**table, "enabled": name in backends} for name, table in others.items()}
     tables["markdown"]["remember_turns"] = True
     for table in tables.values():
         table["deadline_ms"] = TIMEOUT_MS

@@ -1,10 +1,11 @@
-"""The inspector in a real Chromium: its weight and first paint, a long list, a slider, and a live tail.
+"""The inspector in a real Chromium: its weight and first paint, a long list, a slider, a live tail, a large graph.
 
 CPU of the page is Chromium's own count of its main thread's tasks; CPU of the server comes from /proc.
 """
 
 from __future__ import annotations
 
+import math
 import tempfile
 import threading
 import time
@@ -26,7 +27,7 @@ from fusion.errors import SettingsError
 if TYPE_CHECKING:
     from tests.browser import Browser, CDPSession, Page
 
-PARTS = ("paint", "list", "slider", "tail")
+PARTS = ("paint", "list", "slider", "tail", "graph")
 BATCH = 100
 SETTLE_S = 600.0
 LOADS = 5
@@ -38,6 +39,13 @@ ABSENT = "zwx"
 PATIENT_MS = 60_000
 TAIL_RATE = 50
 """answers a second that the live view follows"""
+ENTITIES = 10_000
+LINKS = 2
+"""relations that each new entity of the graph has to earlier ones"""
+TOGETHER = 20
+"""relations that one memory of the graph states"""
+MOVES = 240
+"""steps of the mouse while the picture is moved, and of the wheel while it is scaled"""
 SMALL = """
 backends_only = true
 log_level = "warning"
@@ -47,6 +55,15 @@ adapter = ""
 adapter = "adapters.inmemory:InMemory"
 """
 """a home whose questions cost little, for lists and tails"""
+GRAPH = """
+backends_only = true
+log_level = "warning"
+[embedder]
+adapter = ""
+[backends.triples]
+adapter = "adapters.triples:Triples"
+"""
+"""a home that is a graph alone"""
 
 
 def run(memories: int, tail_s: float, parts: Sequence[str] = PARTS) -> dict[str, Any]:
@@ -63,6 +80,9 @@ def run(memories: int, tail_s: float, parts: Sequence[str] = PARTS) -> dict[str,
         if "tail" in parts:
             with _served(SMALL, 50) as server:
                 figures |= _tail(browser, server, tail_s)
+        if "graph" in parts:
+            with _served(GRAPH, 0) as server:
+                figures |= _graph(browser, server)
     return figures
 
 
@@ -245,3 +265,92 @@ def _heap_mb(cdp: CDPSession) -> float:
     cdp.send("HeapProfiler.collectGarbage")
     cdp.send("Performance.enable")
     return _metric(cdp, "JSHeapUsedSize") / 1e6
+
+
+def _graph(browser: Browser, server: Child) -> dict[str, Any]:
+    """The page's main thread while a picture of `ENTITIES` is placed, and while somebody moves and scales it.
+
+    ``pause`` is the longest task of that thread, ``frames`` those of a second, ``cpu`` its share of a core.
+    """
+    door = server.address
+    relations = _connect(door)
+    with _signed_in(browser, door) as page:
+        cdp = page.context.new_cdp_session(page)
+        cdp.send("Performance.enable", {"timeDomain": "threadTicks"})
+        page.evaluate(_WATCH)
+        server_s, started = server.cpu_s(), time.perf_counter()
+        with _watched(page, cdp) as placing:
+            _show(page, door, "graph")
+            page.locator(".canvas canvas[data-drawn]").wait_for()
+            first_s = time.perf_counter() - started
+            page.locator(".canvas[aria-busy=false]").wait_for()
+        settled_s = time.perf_counter() - started
+        server_s = server.cpu_s() - server_s
+        middle = page.locator(".canvas").evaluate("(box) => { const b = box.getBoundingClientRect(); "
+                                                  "return [b.x + b.width / 2, b.y + b.height / 2]; }")  # fmt: skip
+        with _watched(page, cdp) as moving:
+            page.mouse.move(*middle)
+            page.mouse.down()
+            for n in range(MOVES):
+                page.mouse.move(middle[0] + 150 * math.sin(n / 12), middle[1] + 90 * math.cos(n / 9))
+            page.mouse.up()
+        with _watched(page, cdp) as scaling:
+            for n in range(MOVES):
+                page.mouse.wheel(0, -60 if n % 120 < 60 else 60)
+    return {
+        "entities": ENTITIES,
+        "relations": relations,
+        "graph_server_cpu_ms": round(server_s * 1000),
+        "graph_first_s": round(first_s, 2),
+        "graph_settled_s": round(settled_s, 2),
+        **{f"placing_{name}": value for name, value in placing.items()},
+        **{f"moving_{name}": value for name, value in moving.items()},
+        **{f"scaling_{name}": value for name, value in scaling.items()},
+    }
+
+
+def _connect(door: Address) -> int:
+    """Make a graph that grows as real ones do: a new entity relates to those that have many relations already."""
+    draw, ends, lines = Random(11), [0], list[str]()
+    for new in range(1, ENTITIES):
+        for old in {draw.choice(ends) for _ in range(LINKS)} - {new}:
+            lines.append(f"Part{new} -> {draw.choice(('uses', 'owns', 'replaces'))} -> Part{old}")
+            ends += [new, old]
+    texts = ["\n".join(lines[start : start + TOGETHER]) for start in range(0, len(lines), TOGETHER)]
+    with door.client(SETTLE_S) as client, bar("relations", len(texts)) as advance:
+        for start in range(0, len(texts), BATCH):
+            client.remember([{"text": text} for text in texts[start : start + BATCH]])
+            advance(min(BATCH, len(texts) - start))
+        client.settle(SETTLE_S)
+    return len(lines)
+
+
+_WATCH = """() => {
+  const seen = (globalThis.seen = { longest: 0, gaps: [], last: 0 });
+  new PerformanceObserver((list) => {
+    for (const task of list.getEntries()) seen.longest = Math.max(seen.longest, task.duration);
+  }).observe({ entryTypes: ["longtask"] });
+  const frame = (now) => {
+    if (seen.last) seen.gaps.push(now - seen.last);
+    seen.last = now;
+    requestAnimationFrame(frame);
+  };
+  requestAnimationFrame(frame);
+}"""
+
+
+@contextmanager
+def _watched(page: Page, cdp: CDPSession) -> Iterator[dict[str, float]]:
+    """Figures of the page's main thread during the block, once it has ended."""
+    figures: dict[str, float] = {}
+    page.evaluate("() => Object.assign(globalThis.seen, { longest: 0, gaps: [], last: 0 })")
+    cpu, started = _metric(cdp, "TaskDuration"), time.perf_counter()
+    yield figures
+    took_s, cpu = time.perf_counter() - started, _metric(cdp, "TaskDuration") - cpu
+    seen = page.evaluate("globalThis.seen")
+    figures |= {
+        "pause_ms": round(seen["longest"], 1),
+        "gap_p95_ms": round(percentile(0.95, seen["gaps"]) or 0, 1),
+        "frames_per_s": round(len(seen["gaps"]) / took_s, 1),
+        "cpu_share": round(cpu / took_s, 2),
+    }

@@ -54,7 +54,7 @@ async def ask_live(
 ) -> tuple[list[Row], dict[str, dict[int, memory_libraries.Ranking]], Stored]:
     """Asks the first arm live, and the baselines over the same memories."""
     with corpus_home(options.home, corpus.id, _filled(corpus, options)) as home:
-        async with open_home(home, options.backends) as fusion:
+        async with open_home(home, options.backends, others=options.others) as fusion:
             stored = await store_corpus(fusion, corpus, captions=options.captions, advance=advance)
             asker = _Asker(fusion, corpus, options.setup, stored)
             rows: list[Row] = []

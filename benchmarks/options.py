@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from benchmarks import memory_libraries
 from benchmarks.arms import BASELINES, Arm, ablations, check_names, full_store_arms, parse, single_and_without
 from benchmarks.compound_questions import join_questions
 from benchmarks.datasets import Corpus, DataError
-from benchmarks.fill_stores import BACKENDS
+from benchmarks.fill_stores import BACKENDS, Table
 from fusion.recipe import Recipe, mark
 from fusion.recipe_files import recipes as load_recipes
 from fusion.settings import load as load_settings
@@ -43,6 +43,8 @@ class Run:
     jobs: int = 1
     answers: Path | None = None
     rows: Path | None = None
+    others: Mapping[str, Table] = field(default_factory=dict)
+    """the tables of backends that ``backends`` may name besides the embedded ones"""
     home: Path | None = None
     """kept between runs, so that a second one with another recipe need not store again"""
     seed: int = 0
@@ -56,7 +58,7 @@ class Run:
 
 def check_run(options: Run) -> tuple[Run, tuple[Arm, ...]]:
     """The run with its defaults filled in, and its arms, the main one first. Raises DataError."""
-    check_names(options.backends, BACKENDS, "backend")
+    check_names(options.backends, (*BACKENDS, *options.others), "backend")
     if options.scattered and len(options.backends) < 2:
         raise DataError("memories are scattered over two backends or more")
     memory_libraries.require(check_names(options.baselines, BASELINES, "baseline"))

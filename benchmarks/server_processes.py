@@ -61,24 +61,31 @@ class Child:
         return int(line.split()[1]) / 1024
 
 
-def allow(home: Path, state: Path) -> Mapping[str, str]:
+def allow(home: Path, state: Path, variables: Sequence[str] = ()) -> Mapping[str, str]:
     """Allows a home that a benchmark made by hand; the environment of its server. The user's own records stay as they
-    are: this one is in ``state``."""
+    are: this one is in ``state``. ``variables`` are those of the environment that the settings name."""
     environment = {"XDG_STATE_HOME": str(state)}
     command = [sys.executable, "-m", "fusion", "allow", "--home", str(home), "--yes", "--json"]
+    command += [part for name in variables for part in ("--variable", name)]
     subprocess.run(command, env={**os.environ, **environment}, check=True, stdout=subprocess.DEVNULL)
     return environment
 
 
 @contextmanager
-def serving(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[Child]:
-    """Runs ``python *arguments`` from its first line of JSON until the block ends, however it ends."""
+def serving(
+    arguments: Sequence[str], environment: Mapping[str, str] | None = None, folder: Path | None = None
+) -> Iterator[Child]:
+    """Runs ``python *arguments`` from its first line of JSON until the block ends, however it ends.
+
+    With ``folder`` it runs there, so that it imports the packages of that folder.
+    """
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             [sys.executable, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
+            cwd=folder,
             env={**os.environ, **(environment or {})},
         )
         try:
