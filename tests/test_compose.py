@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
+
+from fusion.settings import load
 
 COMPOSE = Path(__file__).parent.parent / "compose"
 FILES = sorted(COMPOSE.glob("*.yaml"))
@@ -24,10 +27,12 @@ def test_a_file_a_service() -> None:
     """What the README and adapters/README.md say that compose/ starts is there."""
     assert {file.stem for file in FILES} >= {
         "gateway",
+        "cluster",
         "memgraph",
         "neo4j",
         "qdrant",
         "qdrant-cluster",
+        "postgres",
         "cognee",
         "mem0",
         "hindsight",
@@ -50,11 +55,39 @@ def test_mem0s_server_is_of_the_library_that_is_tested() -> None:
     assert f"mem0ai=={tested[1]} " in mem0["build"]["dockerfile_inline"]
 
 
+@pytest.mark.feature(
+    "… the settings of the clusters' gateways are valid, and their secrets are asked for",
+    of="compose/: all ports are on loopback",
+)
+@pytest.mark.parametrize("folder", ["cluster", "kubernetes"])
+def test_the_settings_of_clusters_are_valid(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each variable that they name is in the environment which the same folder gives to a gateway."""
+    monkeypatch.setenv("FUSION_DATABASE__URL", "postgresql://fusion@postgres/memories")
+    monkeypatch.setenv("FUSION_API_KEY", "0" * 32)
+    file = COMPOSE / folder / "fusion.toml"
+    settings = load(home=tmp_path, config=file)
+    assert settings.backends_only
+    table = tomllib.loads(file.read_text(encoding="utf-8"))
+    named = {table["embedder"]["api_key_env"]}
+    named |= {v for one in table["backends"].values() for k, v in one.items() if k.endswith("_env")}
+    if folder == "cluster":
+        given = set(services(COMPOSE / "cluster.yaml")["gateway-1"]["environment"])
+        examples = (COMPOSE / "cluster" / "example.env").read_text(encoding="utf-8")
+        asked = set(re.findall(r"\$\{(\w+):\?", (COMPOSE / "cluster.yaml").read_text(encoding="utf-8")))
+        assert set(re.findall(r"^(\w+)=$", examples, re.MULTILINE)) == asked
+    else:
+        secret = (COMPOSE / "kubernetes" / "kustomization.yaml").read_text(encoding="utf-8")
+        given = set(re.findall(r"--from-literal=(\w+)=", secret))
+    assert named <= given
+
+
 KEYS = frozenset(
-    "build cap_drop command depends_on environment healthcheck image mem_limit ports read_only restart secrets "
-    "security_opt stop_grace_period tmpfs volumes".split()
+    "build cap_add cap_drop command depends_on entrypoint environment healthcheck image mem_limit ports read_only "
+    "restart secrets security_opt stop_grace_period tmpfs user volumes".split()
 )
 """of a service, as the Compose specification spells them; the ones that these files use"""
+KEEPS_NOTHING = frozenset({"embed"})
+"""the services that have nothing to keep"""
 CHECK_KEYS = frozenset({"test", "interval", "timeout", "retries", "start_period"})
 
 
@@ -79,7 +112,7 @@ class TestEach:
             assert all(re.fullmatch(r"(\d+(us|ms|s|m|h))+", duration) for duration in durations), name
             assert not check or check["test"][0] in ("CMD", "CMD-SHELL"), name
             assert set(service.get("depends_on", ())) <= document["services"].keys(), name
-            mounted = {str(volume).partition(":")[0] for volume in service["volumes"]}
+            mounted = {str(volume).partition(":")[0] for volume in service.get("volumes", ())}
             files = {source for source in mounted if source.startswith("./")}
             assert all((COMPOSE / source).is_file() for source in files), name
             volumes |= mounted - files
@@ -111,7 +144,8 @@ class TestEach:
         """By the file itself, or by the container's own file where it is built here."""
         for name, service in services(file).items():
             ours = (service.get("build") or {}).get("dockerfile") == "compose/Containerfile"
-            built = ours and "HEALTHCHECK" in (COMPOSE / "Containerfile").read_text(encoding="utf-8")
+            gateway = ours and service.get("command", ["serve"])[0] == "serve"
+            built = gateway and "HEALTHCHECK" in (COMPOSE / "Containerfile").read_text(encoding="utf-8")
             assert built or service["healthcheck"]["test"], name
 
     @pytest.mark.feature("… every service has a volume", of="compose/: all ports are on loopback")
@@ -119,7 +153,8 @@ class TestEach:
         """A named one of this file, so that memories outlive the container."""
         named = yaml.safe_load(file.read_text(encoding="utf-8"))["volumes"]
         for name, service in services(file).items():
-            assert {str(volume).partition(":")[0] for volume in service["volumes"]} & set(named), name
+            if name not in KEEPS_NOTHING:
+                assert {str(volume).partition(":")[0] for volume in service["volumes"]} & set(named), name
 
     @pytest.mark.feature(
         "… Docker restarts each after a crash and after a restart of the machine",
