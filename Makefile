@@ -1,7 +1,7 @@
 # Needs Python 3.11 or newer and make, nothing else. `make fuse` and `make test` install everything first.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fuse serve test test-neo4j cognee test-cognee frameworks test-frameworks hosts test-hosts browser image features lint format lock bench wheel clean
+.PHONY: help setup compiled fuse serve test test-neo4j cognee test-cognee frameworks test-frameworks hosts test-hosts browser observe test-observe cluster test-cluster image features lint format lock bench wheel clean
 .DELETE_ON_ERROR:
 
 # PYTHON=/path/to/python3.12 make fuse      to choose one
@@ -28,6 +28,10 @@ help:
 	@echo "make test-hosts  tests with real Claude Code, Codex, Gemini CLI, opencode, MCP Inspector, OpenClaw and QMD, which npm downloads"
 	@echo "make browser     install Debian's Chromium for the tests in a browser, if you are root and have apt-get"
 	@echo "make test-browser  tests of the inspector in that Chromium"
+	@echo "make observe     install Debian's Prometheus, if you are root and have apt-get, and the schema of Grafana's dashboards"
+	@echo "make test-observe  tests of the metrics, alerts and dashboard with them"
+	@echo "make cluster     install Debian's Caddy, if you are root and have apt-get, and the schemas of Compose and Kubernetes"
+	@echo "make test-cluster  tests of compose/cluster.yaml and compose/kubernetes with them"
 	@echo "make features    rewrite tests/FEATURES.md from the markers on the tests"
 	@echo "make lint        run ruff, mypy and the import contracts"
 	@echo "make bench       run python -m benchmarks; BENCH='locomo --data …' chooses which"
@@ -62,7 +66,7 @@ $(STAMP):
 	@rm -f $(VENV)/.stamp-*
 	@PIP_DISABLE_PIP_VERSION_CHECK=1; export PIP_DISABLE_PIP_VERSION_CHECK; $(STEP); \
 	count=$$(cat $(LOCKS) | sed -n 's/^\([A-Za-z0-9._-]*\)==.*/\1/p' | sort -u | wc -l | tr -d ' '); \
-	echo "Setting up $(VENV), once: about a minute, 1.1 GB. Only this folder is written to." >&2; \
+	echo "Setting up $(VENV), once: about a minute, 1.3 GB. Only this folder is written to." >&2; \
 	step 1/4 "a virtual environment with $$($(PYTHON) --version)" sh -c \
 	    "$(BIN)/python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)" || exit 1; \
 	awk '/^[^ #]/ { uv = /^uv==/ } uv' requirements-dev.txt > $(VENV)/uv.txt; \
@@ -88,6 +92,7 @@ fuse: $(STAMP) $(CONFIG)
 	@$(BIN)/fusion fuse --home .fusion "$(QUESTION)"
 	@printf '%s\n' "" "What next?" \
 	    "  $(BIN)/fusion fuse 'why did we leave SQLite?'     ask the sample anything; -v says why each memory is in" \
+	    "  $(BIN)/fusion open     see it in your browser: what an agent gets, and why something is not in it" \
 	    "  $(BIN)/fusion remember We deploy on Tuesdays.     add a memory to it" \
 	    "  cd && $(CURDIR)/$(BIN)/fusion init     your own notes and sessions, in a home of their own" >&2
 
@@ -95,7 +100,11 @@ serve: $(STAMP) $(CONFIG)
 	@$(BIN)/fusion stop --home .fusion >/dev/null
 	@exec $(BIN)/fusion serve --home .fusion
 
-test: $(STAMP)
+# The tests start some thousand processes. Where PYTHONDONTWRITEBYTECODE is set, each would compile all modules again.
+compiled: $(STAMP)
+	@$(BIN)/python -m compileall -q fusion adapters
+
+test: compiled
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 # Neo4j Community in its own process, from Maven Central: needs Java 17 and mvn. Downloaded once; the tests take 20 seconds.
@@ -106,7 +115,7 @@ $(NEO4J): tests/bolt/pom.xml
 	mvn --quiet --batch-mode --no-transfer-progress --file tests/bolt/pom.xml dependency:build-classpath \
 	    -Dmdep.outputFile="$(CURDIR)/$@"
 
-test-neo4j: $(STAMP) $(NEO4J)
+test-neo4j: compiled $(NEO4J)
 	$(BIN)/python -m pytest -m neo4j $(or $(ARGS),tests/bolt tests/adapters)
 
 # Cognee and its 170 packages, in their own environment: 1.4 GB, installed once for each version of the lock.
@@ -123,7 +132,7 @@ $(COGNEE)/installed: tests/cognee/requirements.txt | $(STAMP)
 
 cognee: $(COGNEE)/installed
 
-test-cognee: $(STAMP) $(COGNEE)/installed
+test-cognee: compiled $(COGNEE)/installed
 	COGNEE_PYTHON="$(CURDIR)/$(COGNEE)/bin/python" $(BIN)/python -m pytest -m cognee $(or $(ARGS),tests/cognee)
 
 # The frameworks of agents, in an environment for each of tests/frameworks/requirements*.txt: what does not resolve with the
@@ -147,23 +156,28 @@ $(FRAMEWORK_STAMP): $(FRAMEWORK_LOCKS) | $(STAMP)
 frameworks: $(FRAMEWORK_STAMP)
 
 # In each environment the tests of the frameworks that are installed there are collected.
-test-frameworks: $(STAMP) $(FRAMEWORK_STAMP)
+test-frameworks: compiled $(FRAMEWORK_STAMP)
 	@for lock in $(FRAMEWORK_LOCKS); do \
 	    FUSION_PYTHON="$(CURDIR)/$(BIN)/python" $(FRAMEWORKS)/$$(basename $$lock .txt)/bin/python -m pytest \
 	        -n 2 --dist loadfile -c tests/frameworks/pytest.ini --rootdir tests/frameworks --confcutdir tests/frameworks \
 	        $(or $(ARGS),tests/frameworks) || exit 1; \
 	done
 
+# What the lock of a folder names, installed elsewhere: $(call NPM_CI,where,folder,options). No script of a package runs.
+define NPM_CI
+@echo "Setting up $(1), once …" >&2
+@rm -rf $(patsubst %/,%,$(dir $(1)))
+@mkdir -p $(1)
+@cp $(2)/package.json $(2)/package-lock.json $(1)
+@npm ci --prefix $(1) --ignore-scripts $(3) --no-audit --no-fund --loglevel error
+endef
+
 # Agents' hosts from npm: 1.2 GB, installed once for each version of the lock. Only Claude Code's own script runs. opencode
 # is its program for Linux alone, which needs no script.
 HOSTS := .cache/hosts/$(firstword $(shell cksum < tests/hosts/package-lock.json))
 
 $(HOSTS)/installed: | $(STAMP)
-	@echo "Setting up $(HOSTS), once …" >&2
-	@rm -rf .cache/hosts
-	@mkdir -p $(HOSTS)
-	@cp tests/hosts/package.json tests/hosts/package-lock.json $(HOSTS)
-	@npm ci --prefix $(HOSTS) --ignore-scripts --no-audit --no-fund --loglevel error
+	$(call NPM_CI,$(HOSTS),tests/hosts)
 	@node $(HOSTS)/node_modules/@anthropic-ai/claude-code/install.cjs
 	@for built in $(HOSTS)/node_modules/opencode-linux-*/bin/opencode; do \
 	    [ ! -x "$$built" ] || ln -sf "$(CURDIR)/$$built" $(HOSTS)/node_modules/.bin/opencode; done
@@ -173,11 +187,7 @@ $(HOSTS)/installed: | $(STAMP)
 OPENCLAW := .cache/openclaw/$(firstword $(shell cksum < tests/hosts/openclaw/package-lock.json))
 
 $(OPENCLAW)/installed: | $(STAMP)
-	@echo "Setting up $(OPENCLAW), once …" >&2
-	@rm -rf .cache/openclaw
-	@mkdir -p $(OPENCLAW)
-	@cp tests/hosts/openclaw/package.json tests/hosts/openclaw/package-lock.json $(OPENCLAW)
-	@npm ci --prefix $(OPENCLAW) --ignore-scripts --no-audit --no-fund --loglevel error
+	$(call NPM_CI,$(OPENCLAW),tests/hosts/openclaw)
 	@touch $@
 
 # QMD, 0.2 GB: without its optional packages, which are programs that run models on graphics cards. It runs on the Node
@@ -185,16 +195,12 @@ $(OPENCLAW)/installed: | $(STAMP)
 QMD := .cache/qmd/$(firstword $(shell cksum < tests/hosts/qmd/package-lock.json))
 
 $(QMD)/installed: | $(STAMP)
-	@echo "Setting up $(QMD), once …" >&2
-	@rm -rf .cache/qmd
-	@mkdir -p $(QMD)
-	@cp tests/hosts/qmd/package.json tests/hosts/qmd/package-lock.json $(QMD)
-	@npm ci --prefix $(QMD) --ignore-scripts --omit=optional --no-audit --no-fund --loglevel error
+	$(call NPM_CI,$(QMD),tests/hosts/qmd,--omit=optional)
 	@touch $@
 
 hosts: $(HOSTS)/installed $(OPENCLAW)/installed $(QMD)/installed
 
-test-hosts: $(STAMP) hosts
+test-hosts: compiled hosts
 	HOSTS="$(CURDIR)/$(HOSTS)/node_modules/.bin" OPENCLAW="$(CURDIR)/$(OPENCLAW)/node_modules/.bin" \
 	    QMD="$(CURDIR)/$(QMD)/node_modules/.bin" $(BIN)/python -m pytest -m hosts $(or $(ARGS),tests/hosts)
 
@@ -204,8 +210,51 @@ browser:
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends chromium >/dev/null; \
 	else echo "No Chromium: install it, or run this as root where apt-get is." >&2; exit 1; fi
 
-test-browser: $(STAMP) browser
+test-browser: compiled browser
 	$(BIN)/python -m pytest -m browser $(or $(ARGS),tests/doors/inspector)
+
+# Debian starts a service for each of its servers: tests need the programs alone.
+# `$(call VENV_OF,folder,file of requirements)`: an environment of its own for packages that would not fit into ours.
+define VENV_OF
+$(PYTHON) -m venv --without-pip $(1)
+index="$${UV_DEFAULT_INDEX:-$${UV_INDEX_URL:-$${PIP_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2>/dev/null)}}}"; \
+env -u UV_INDEX_URL $${index:+UV_DEFAULT_INDEX="$$index"} $(BIN)/uv pip sync --quiet --require-hashes \
+    --python $(1)/bin/python $(2)
+endef
+
+GRAFANA := .cache/grafana/$(firstword $(shell cksum < tests/observe/requirements.txt))
+
+$(GRAFANA)/installed: tests/observe/requirements.txt | $(STAMP)
+	@rm -rf .cache/grafana
+	@$(call VENV_OF,$(GRAFANA),tests/observe/requirements.txt)
+	@touch $@
+
+observe: $(GRAFANA)/installed
+	@if command -v prometheus >/dev/null; then exit 0; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
+	        apt-get install -qq --no-install-recommends prometheus >/dev/null; \
+	else echo "No Prometheus: install it, or run this as root where apt-get is." >&2; exit 1; fi
+
+test-observe: compiled observe
+	GRAFANA_PYTHON="$(CURDIR)/$(GRAFANA)/bin/python" $(BIN)/python -m pytest -m observe $(or $(ARGS),tests/observe)
+
+SCHEMAS := .cache/schemas/$(firstword $(shell cksum < tests/cluster/requirements.txt))
+
+$(SCHEMAS)/installed: tests/cluster/requirements.txt | $(STAMP)
+	@rm -rf .cache/schemas
+	@$(call VENV_OF,$(SCHEMAS),tests/cluster/requirements.txt)
+	@touch $@
+
+cluster: $(SCHEMAS)/installed
+	@if command -v caddy >/dev/null; then exit 0; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
+	        apt-get install -qq --no-install-recommends caddy >/dev/null; \
+	else echo "No Caddy: install it, or run this as root where apt-get is." >&2; exit 1; fi
+
+test-cluster: compiled cluster
+	CLUSTER_PYTHON="$(CURDIR)/$(SCHEMAS)/bin/python" $(BIN)/python -m pytest -m cluster $(or $(ARGS),tests/cluster)
 
 features: $(STAMP)
 	$(BIN)/python -m tests.features
@@ -227,7 +276,7 @@ lock: $(STAMP)
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --universal --python-version 3.11 \
 	    --group dev --constraints requirements.txt --output-file requirements-dev.txt
 	$(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-emit-index-url --universal --python-version 3.11 \
-	    --extra mem0 --extra anthropic --extra neo4j --constraints requirements.txt pyproject.toml --output-file compose/requirements.txt
+	    --extra mem0 --extra anthropic --extra neo4j --extra postgres --constraints requirements.txt pyproject.toml --output-file compose/requirements.txt
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks $(BENCH)

@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from tests.bolt.servers import arcade, neo4j_url  # noqa: F401 – fixtures: one database for all tests
 from tests.network_guard import GUARD
+from tests.postgres.servers import journal_server, postgres, postgres_database  # noqa: F401 – fixtures: one server for all tests
 
 # Set before numpy is imported: two test processes on two cores, each with one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -21,7 +21,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 CONTAINERFILE = ROOT / "compose" / "Containerfile"
 FORMULA = ROOT / "compose" / "homebrew" / "memory-fusion.rb"
 ACTION = ROOT / "compose" / "github-action" / "action.yml"
-EXTRAS = ("mem0", "anthropic", "neo4j")
+EXTRAS = ("mem0", "anthropic", "neo4j", "postgres")
 """of the container"""
 RUBY, BASH = shutil.which("ruby"), shutil.which("bash")
 

@@ -51,9 +51,9 @@ def test_a_step_of_make_that_fails_shows_why() -> None:
     assert "no such index" in done.stderr
 
 
-def test_make_fuse_ends_with_three_commands() -> None:
-    """Ask, remember, and your own notes; each is a command of ours."""
+def test_make_fuse_ends_with_four_commands() -> None:
+    """Ask, see it, remember, and your own notes; each is a command of ours."""
     plan = make("-n", "fuse").stdout
     _, _, following = plan.partition("What next?")
-    for command in ("fusion fuse 'why did we leave SQLite?'", "fusion remember We deploy", "fusion init"):
-        assert command in following
+    for command in ("fuse 'why did we leave SQLite?'", "open", "remember We deploy", "init"):
+        assert f"fusion {command}" in following

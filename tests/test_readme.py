@@ -120,7 +120,7 @@ def test_every_command_of_the_readme_exists() -> None:
     known |= {name for name, adapter in backends().items() if has_verbs(adapter)}
     text = [(ROOT / page).read_text(encoding="utf-8") for page in PAGES]
     code = "\n".join(found for page in text for found in re.findall(r"```.*?```|`[^`\n]+`", page, re.DOTALL))
-    shown = set(re.findall(r"^(?:[`$ ].*?)?fusion ([a-z]+)\b", code, re.MULTILINE)) - {"import"}
+    shown = set(re.findall(r"^(?:[`$ ].*?)?fusion ([a-z]+(?:-[a-z]+)*)\b", code, re.MULTILINE)) - {"import"}
     assert shown <= known
     assert {"serve", "fuse", "ingest", "search", "backends", "receipt", "tune", "hook", "mcp", "cortex"} <= shown
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 
 from adapters.cortex.options import Options as CortexOptions
 from adapters.markdown.options import Options as MarkdownOptions
@@ -25,6 +25,7 @@ from fusion.home import config_root
 from fusion.new_settings import Chosen, new_file, toml_text
 from fusion.recipe import Recipe
 from fusion.settings import BackendSettings, KeySettings, Settings, load
+from fusion.settings_table import uses_database
 
 SHIPPED = config_root() / "fusion.toml"
 SAMPLE = config_root() / "sample" / "fusion.toml"
@@ -60,6 +61,8 @@ def plain(value: Any) -> Any:
         return {name: plain(one) for name, one in vars(value).items()} | plain(value.model_extra or {})
     if isinstance(value, Mapping):
         return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -177,6 +180,33 @@ class TestWhoWins:
         assert settings.backends["extra"].enabled
         assert set(settings.backends) == {"markdown", "cortex", "mem0", "triples", "extra"}
         assert settings.server.allowed_hosts == ("memory.lan",)
+
+    def test_a_variable_may_have_the_url_of_the_database(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Its name says that the journals are in a database: without it, no empty journal is made in the home."""
+        file = tmp_path / "fusion.toml"
+        file.write_text('[database]\nurl_env = "FUSION_TEAM"\n')
+        database = load(home=tmp_path).database
+        assert database.in_use
+        assert uses_database(tmp_path)
+        with pytest.raises(SettingsError, match="url_env names FUSION_TEAM, which the environment does not have"):
+            database.resolved()
+        monkeypatch.setenv("FUSION_TEAM", "postgresql://fusion@127.0.0.1/memories")
+        assert database.resolved() == "postgresql://fusion@127.0.0.1/memories"
+        file.write_text("")
+        assert (load(home=tmp_path).database.resolved(), load(home=tmp_path).database.in_use) == ("", False)
+
+    def test_the_database_of_a_home_has_a_short_form(self, tmp_path: Path) -> None:
+        """`[home] database` is `[database] url`; both at once, and another key of `[home]`, are refused."""
+        file = tmp_path / "fusion.toml"
+        file.write_text('[home]\ndatabase = "postgresql://fusion@127.0.0.1/memories"\n')
+        assert load(home=tmp_path).database.url.get_secret_value() == "postgresql://fusion@127.0.0.1/memories"
+        assert uses_database(tmp_path)
+        file.write_text('[home]\ndatabase = "postgresql://a/b"\n[database]\nurl = "postgresql://c/d"\n')
+        with pytest.raises(SettingsError, match="leave one out"):
+            load(home=tmp_path)
+        file.write_text('[home]\ndatabse = "postgresql://a/b"\n')
+        with pytest.raises(SettingsError, match=r"\[home\] databse: there is no such setting"):
+            load(home=tmp_path)
 
     def test_relative_paths_count_from_their_file(self, tmp_path: Path) -> None:
         """`paths`, `home`, every `…_folder` and `…_file`, in any table; absolute ones stay; ~ is the user's folder."""
