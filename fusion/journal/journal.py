@@ -404,8 +404,8 @@ class Journal:
             for stored in outcome:
                 if stored.event.trust == "quarantined":
                     self._quarantined.add(Hit.of(stored.event))
-            if self._tombstones and (updates or any(is_explicit(stored.event) for stored in outcome)):
-                async with self._tombstone_lock:  # an explicit memory may have lifted some
+            if any(self._tombstones.may_lift(event) for event in events if updates or is_explicit(event)):
+                async with self._tombstone_lock:
                     self._tombstones = await self._database.read(Tombstones.of)
         return outcome
 

@@ -97,6 +97,11 @@ class Tombstones:
             for line in statement_keys(hit.text, hit.place):
                 self._add_line(hit.scope.tenant, hit.place.document, line, hit.scope.user_id or "")
 
+    def may_lift(self, event: Event) -> bool:
+        """Whether some may go as the event is remembered: the keys of short texts are not in memory."""
+        words = _words(event.text, event.speaker, event.scope)
+        return bool(self) and (words in self.keys or not words.startswith(WORDS))
+
     def extend(self, keys: Iterable[str], lines: Iterable[tuple[str, str, str, str]]) -> None:
         """Add the tombstones of rows: keys, and of lines the tenant, the document, the statement and its words."""
         self.keys.update(key for key in keys if key.startswith((WORDS, _EXTERNAL)))

@@ -226,3 +226,19 @@ async def test_a_short_forgotten_part_of_a_file_is_shown_again_after_an_explicit
     assert hides(journal, "md", Hit("x", said, place=place))
     await append(journal, event(said))
     assert not hides(journal, "md", Hit("x", said, place=place))
+
+
+async def test_remembering_reads_the_tombstones_again_only_where_some_may_go(journal, journals):
+    """What is in memory is what the file has, whether a text was forgotten at a place or not, and is long or short."""
+    place = Place("notes/a.md", 5, 5, "line")
+    said = ["the heron ledger is under the oak", "the key is in the blue jar", "yes"]
+    for number, text in enumerate(said):
+        (stored,) = await append(journal, event(text, place=replace(place, start=5 + number, end=5 + number)))
+        await journal.forget([stored.ref], ME)
+    before = journal._tombstones
+    await append(journal, event("we deploy on Tuesdays and on Fridays"))
+    assert journal._tombstones is before
+    for text in said:
+        await append(journal, event(text))
+        assert journal._tombstones == (await journals.open())._tombstones, text
+    assert not journal._tombstones.lines
