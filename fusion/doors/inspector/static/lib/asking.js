@@ -66,5 +66,6 @@ export function useReplay(recording, changes) {
   useEffect(() => () => {
     wanted.current = null;
   }, []);
-  return state;
+  // The effect runs after the page is drawn: without changes, nothing of them may be drawn meanwhile.
+  return Object.keys(changes).length ? state : UNCHANGED;
 }
