@@ -21,6 +21,12 @@ export function knobsOf(text) {
   };
 }
 
+/** Those of the changes that the recipe with these `values` knows: an address may name anything. */
+export function known({ changes, ...ofPack }, values) {
+  const signals = Object.entries(changes?.rerank?.signals ?? {}).filter(([name]) => Object.hasOwn(values?.rerank?.signals ?? {}, name));
+  return { ...ofPack, ...(signals.length && { changes: { rerank: { signals: Object.fromEntries(signals) } } }) };
+}
+
 /** The same changes as an address names them. */
 export function addressOf({ changes, ...ofPack }) {
   return Object.entries({ ...ofPack, ...changes?.rerank?.signals }).map(([name, value]) => `${name}:${value}`).join(",");

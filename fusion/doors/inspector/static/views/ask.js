@@ -3,7 +3,7 @@ import { Candidate } from "../parts/candidate.js";
 import { Chip, Copy, CopyCalls, Empty, Fault, Meter, Tabs, command, curl, replayCurl, say } from "../parts/basics.js";
 import { Compared } from "../parts/compared.js";
 import { Missing } from "../parts/missing.js";
-import { Knobs, addressOf, knobsOf } from "../parts/knobs.js";
+import { Knobs, addressOf, known, knobsOf } from "../parts/knobs.js";
 import { get, post, useLoad } from "../lib/api.js";
 import { useAsking, useReplay } from "../lib/asking.js";
 import { EVERYBODY, askFlagsOf, askScopeOf, colours, scopeOf } from "../lib/home.js";
@@ -29,7 +29,9 @@ export function Ask({ route, status }) {
   const [knobs, setKnobs] = useState(() => knobsOf(written));
   const asked = useRef(null);
   const [votes, setVotes] = useState({});
-  const { replayed, error: replayError } = useReplay(asking.recording, knobs);
+  const values = valuesOf(recipes, recipe);
+  const changes = known(knobs, values);
+  const { replayed, error: replayError } = useReplay(asking.recording, changes);
 
   useEffect(() => {
     if (asked.current) setKnobs({}); // a first question keeps those of its address
@@ -66,8 +68,7 @@ export function Ask({ route, status }) {
   }
 
   const shown = replayed ?? asking;
-  const values = valuesOf(recipes, recipe);
-  const most = knobs.budget_chars ?? values?.pack?.budget_chars;
+  const most = changes.budget_chars ?? values?.pack?.budget_chars;
   return html`
     <div class="head"><h1>${S.ask.title}</h1><p class="lead">${S.ask.lead}</p></div>
     <form class="ask" onSubmit=${submit} role="search">
@@ -87,19 +88,19 @@ export function Ask({ route, status }) {
       </span>
       ${q && html`<span class="push row">
         <button class="plain" onClick=${save}>${S.ask.saveQuestion}</button>
-        <${CopyCalls} cli=${knobs.changes ? null : command("fuse", q, ...(recipe ? ["--recipe", recipe] : []), ...chosen.flatMap((name) => ["--backend", name]), ...limitsOf(knobs), ...askFlagsOf(user), "-v")} http=${Object.keys(knobs).length ? replayCurl(question(), knobs) : curl("POST", "/v1/fuse", question())} />
+        <${CopyCalls} cli=${changes.changes ? null : command("fuse", q, ...(recipe ? ["--recipe", recipe] : []), ...chosen.flatMap((name) => ["--backend", name]), ...limitsOf(changes), ...askFlagsOf(user), "-v")} http=${Object.keys(changes).length ? replayCurl(question(), changes) : curl("POST", "/v1/fuse", question())} />
       </span>`}
     </div>
     ${q ? html`<${Answering} asking=${asking} names=${chosen.length ? chosen : names} colourOf=${colourOf} />` : html`<${Start} isEmpty=${status?.memories?.current === 0} />`}
     <${Fault} error=${asking.error} />
     ${asking.answer && html`
-      <${Knobs} values=${values} changes=${knobs} onChange=${setKnobs} took=${replayed?.answer?.took_ms} error=${replayError} />
+      <${Knobs} values=${values} changes=${changes} onChange=${setKnobs} took=${replayed?.answer?.took_ms} error=${replayError} />
       <div class="columns">
         <div class="stack answer">
           <${Block} answer=${shown.answer} most=${most} />
           <${Missing} key=${asking.answer.receipt_id} answer=${asking.answer} candidates=${asking.candidates} scope=${scopeOf(user)} user=${user} />
         </div>
-        <${Candidates} answer=${shown.answer} candidates=${shown.candidates} weights=${weightsOf(values, knobs)} colourOf=${colourOf} show=${show} query=${q} user=${user} votes=${votes} setVotes=${setVotes} />
+        <${Candidates} answer=${shown.answer} candidates=${shown.candidates} weights=${weightsOf(values, changes)} colourOf=${colourOf} show=${show} query=${q} user=${user} votes=${votes} setVotes=${setVotes} />
       </div>
       <${Compared} question=${{ query: q, ...askScopeOf(user) }} recipe=${recipe || recipes?.default || "default"} recipes=${recipes?.recipes ?? []} other=${other} user=${user} />`}
   `;
@@ -117,7 +118,7 @@ const limitsOf = ({ budget_chars: chars, max_results: most }) => [...(chars ? ["
 /** The values of a recipe by part and name. */
 const valuesOf = (recipes, name) => (recipes?.recipes ?? []).find((one) => one.name === (name || recipes.default))?.fields;
 
-const weightsOf = (values, knobs) => ({ ...values?.rerank?.signals, ...knobs.changes?.rerank?.signals });
+const weightsOf = (values, changes) => ({ ...values?.rerank?.signals, ...changes.changes?.rerank?.signals });
 
 /** Each backend as it answers. */
 function Answering({ asking, names, colourOf }) {
