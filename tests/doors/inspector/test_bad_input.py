@@ -184,7 +184,7 @@ def test_copied_command_is_safe_to_paste(inspector: Inspector) -> None:
     of="a command that the inspector copies has nothing that a terminal would obey when it is pasted",
 )
 def test_copied_call_of_sliders_is_safe_to_paste(inspector: Inspector, tmp_path: Path) -> None:
-    """Names of weights are from the address, which anybody may have written."""
+    """Names of weights are from the address, which anybody may have written: the recipe's are in the call alone."""
     name = "it's\"$(echo ran >&2)`id` \\\u202e\n"
     page = inspector.show("ask", q=PASTED, knobs=f"{name}:2,max_results:3")
     page.get_by_role("button", name="Copy curl").first.click()
@@ -205,8 +205,7 @@ def test_copied_call_of_sliders_is_safe_to_paste(inspector: Inspector, tmp_path:
     assert not run.stderr
     asked, replayed = (json.loads(word) for word in noted.read_bytes().decode().split("\0") if word.startswith("{"))
     assert asked["query"] == PASTED
-    inspector.problems[:] = [said for said in inspector.problems if "422" not in said]  # there is no such weight
-    assert replayed == {"recording": "r1", "max_results": 3, "changes": {"rerank": {"signals": {name: 2}}}}
+    assert replayed == {"recording": "r1", "max_results": 3}
 
 
 BROKEN_BYTES = b'{"found": [{"key": "n1", "said": "the ferry to zqx leaves at noon \xff\xfe\xc3\x28\\u001b[31m"}]}'
