@@ -148,6 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     scale.add_argument("--sizes", type=_sizes, default=(1_000, 10_000), help="memories, with commas between")
     scale.add_argument("--data", type=Path, help="a copy of LoCoMo of yours, for the evidence that is found")
     scale.add_argument("--seconds", type=float, default=600.0, help="of the load on three gateways")
+    scale.add_argument("--home", type=Path, help="keep the home that grows in this folder, and go on with what it has")
     scale.set_defaults(measure=_scale)
 
     footprint = commands.add_parser("footprint", help="CPU of `fusion --help`, memory of a server with 3,000 memories")
@@ -262,7 +263,7 @@ def _show_state(figures: Mapping[str, Any]) -> None:
 def _scale(options: argparse.Namespace) -> dict[str, Any]:
     from benchmarks import scale
 
-    return scale.measure(options.only, options.sizes, options.seconds, options.data)
+    return scale.measure(options.only, options.sizes, options.seconds, options.data, options.home)
 
 
 def _gate(options: argparse.Namespace) -> dict[str, Any]:

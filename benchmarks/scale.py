@@ -15,28 +15,33 @@ NEED_DATA = ("postgres-evidence",)
 PARTS = ("growth", "cluster", "gateways", "journal", "model", "signs", "postgres-store", *NEED_DATA)
 
 
-def measure(only: Sequence[str], sizes: Sequence[int], seconds: float, data: Path | None = None) -> dict[str, Any]:
+def measure(
+    only: Sequence[str], sizes: Sequence[int], seconds: float, data: Path | None = None, home: Path | None = None
+) -> dict[str, Any]:
     """The figures of the parts that ``only`` names, or of all. Raises BadInput for an unknown one.
 
     ``sizes`` are the numbers of memories of a home that grows, ``seconds`` is the time of the load on a cluster.
+    ``home`` is a folder in which the home that grows is kept.
     """
     if unknown := sorted(set(only) - set(PARTS)):
         raise BadInput(f"--only {','.join(unknown)}: the parts are {', '.join(PARTS)}")
     if data is None and (without := sorted(set(only) & set(NEED_DATA))):
         raise BadInput(f"--only {','.join(without)}: it needs --data, a copy of LoCoMo")
     chosen = [name for name in PARTS if (name in only if only else data is not None or name not in NEED_DATA)]
-    parts = _parts(sizes, seconds, data)
+    parts = _parts(sizes, seconds, data, home)
     found = {name: parts[name]() for name in chosen}
     return {**found, "commit": commit(), "date": datetime.now(UTC).date().isoformat()}
 
 
-def _parts(sizes: Sequence[int], seconds: float, data: Path | None) -> Mapping[str, Callable[[], Mapping[str, Any]]]:
+def _parts(
+    sizes: Sequence[int], seconds: float, data: Path | None, home: Path | None
+) -> Mapping[str, Callable[[], Mapping[str, Any]]]:
     """By name, what measures a part."""
 
     def growth() -> Mapping[str, Any]:
         from benchmarks import scale_growth
 
-        return scale_growth.run(sizes)
+        return scale_growth.run(sizes, home)
 
     # The others need the extra `postgres`.
     def cluster() -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from hashlib import shake_128
 from pathlib import Path
@@ -69,27 +69,43 @@ class MadeVectors(RandomEmbedder):
         raise ModelMissing("made vectors have no tokens")
 
 
-def run(sizes: Sequence[int]) -> dict[str, Any]:
-    """The figures at each of ``sizes``, in rising order, and the exponents of their growth."""
-    with tempfile.TemporaryDirectory(prefix="scale-") as folder:
-        home = Path(folder) / "home"
-        home.mkdir(mode=0o700)
-        (home / "fusion.toml").write_text(SETTINGS, encoding="utf-8")
-        environment = allow(home, Path(folder) / "state")
+def run(sizes: Sequence[int], kept: Path | None = None) -> dict[str, Any]:
+    """The figures at each of ``sizes``, in rising order, and the exponents of their growth.
+
+    The home is in the folder ``kept``, and stays; it goes on with the memories that an earlier run has left there.
+    Without one it is made and deleted.
+    """
+    with ExitStack() as stack:
+        folder = kept or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scale-")))
+        home, held = folder / "home", _Held(folder / "held")
+        if not home.exists():
+            home.mkdir(mode=0o700, parents=True)
+            (home / "fusion.toml").write_text(SETTINGS, encoding="utf-8")
+        environment = allow(home, folder / "state")
         found: dict[int, dict[str, float]] = {}
-        held = 0
         for size in sorted(sizes):
             found[size] = _grown(home, environment, held, size)
-            held = size
             print(json.dumps({size: found[size]}), file=sys.stderr, flush=True)  # a large size takes an hour
     return {
         "vectors": "made",
         "at": {f"{size:,}": figures for size, figures in found.items()},
         "exponent": {
-            name: exponent({size: figures[name] for size, figures in found.items()})
+            name: exponent({size: figures[name] for size, figures in found.items() if name in figures})
             for name in ("question_cpu_ms", "question_p50_ms", "rss_mb", "restart_s", "forget_ms", "memory_cpu_ms")
         },
     }
+
+
+class _Held:
+    """How many memories a home has been given, in a file next to it."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self.count = int(file.read_text(encoding="utf-8")) if file.exists() else 0
+
+    def note(self, count: int) -> None:
+        self.count = count
+        self._file.write_text(str(count), encoding="utf-8")
 
 
 def exponent(costs: Mapping[int, float]) -> float | None:
@@ -103,10 +119,15 @@ def exponent(costs: Mapping[int, float]) -> float | None:
     return round(slope, 3)
 
 
-def _grown(home: Path, environment: Mapping[str, str], held: int, size: int) -> dict[str, float]:
-    """The figures of a home with ``held`` memories that gets more until it has ``size``."""
-    with _serving(home, environment) as server:
-        ingest = _ingest(server, held, size)
+def _grown(home: Path, environment: Mapping[str, str], held: _Held, size: int) -> dict[str, float]:
+    """The figures of a home with ``held`` memories that gets more until it has ``size``.
+
+    What a memory costs is not among them if the home has that many already.
+    """
+    ingest: dict[str, float] = {}
+    if held.count < size:
+        with _serving(home, environment) as server:
+            ingest = _ingest(server, held, size)
     began = time.perf_counter()
     with _serving(home, environment) as server, server.address.client(SETTLE_S) as client:
         client.fuse(question(Random(size)))
@@ -134,25 +155,29 @@ def _serving(home: Path, environment: Mapping[str, str]) -> Iterator[Child]:
         yield server
 
 
-def _ingest(server: Child, held: int, size: int) -> dict[str, float]:
-    draw = Random(size)
+def _ingest(server: Child, held: _Held, size: int) -> dict[str, float]:
+    first = held.count
     began, cpu_s = time.perf_counter(), server.cpu_s()
-    with server.address.client(SETTLE_S) as client, bar(f"{size:,} memories", size - held) as advance:
-        for start in range(held, size, BATCH):
-            batch = [_turn(n, draw) for n in range(start, min(size, start + BATCH))]
+    with server.address.client(SETTLE_S) as client, bar(f"{size:,} memories", size - first) as advance:
+        for start in range(first, size, BATCH):
+            batch = [_turn(n) for n in range(start, min(size, start + BATCH))]
             client.remember(batch)
             advance(len(batch))
-            if (start - held) % SETTLE_EVERY == 0:
+            if (start - first) % SETTLE_EVERY == 0:
                 client.settle(SETTLE_S)
+                held.note(start + len(batch))
         client.settle(SETTLE_S)
-    count, took_s = size - held, time.perf_counter() - began
+        held.note(size)
+    count, took_s = size - first, time.perf_counter() - began
     return {
         "ingest_per_s": round(count / took_s, 1),
         "memory_cpu_ms": round((server.cpu_s() - cpu_s) * 1000 / count, 3),
     }
 
 
-def _turn(n: int, draw: Random) -> dict[str, object]:
+def _turn(n: int) -> dict[str, object]:
+    """The same for the same number: one that a run was killed before it noted is a duplicate for the next."""
+    draw = Random(n)
     said = datetime(2020, 1, 1, 8, tzinfo=UTC) + timedelta(minutes=3 * n)
     return {
         "text": sentence(draw, draw.randrange(40, 240)),

@@ -205,10 +205,11 @@ def sizes(home: Path) -> dict[str, int]:
     """
     found: Counter[str] = Counter()
     for folder, _, names in os.walk(home):
+        inside = Path(folder).relative_to(home).parts
+        part = _part((*inside, "")) if len(inside) > 1 else None  # one for all: a home has many files of notes
         for name in names:
-            path = Path(folder, name)
             with suppress(OSError):
-                found[_part(path.relative_to(home).parts)] += path.lstat().st_size
+                found[part or _part((*inside, name))] += os.lstat(os.path.join(folder, name)).st_size  # noqa: PTH118
     return dict(found.most_common())
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from contextlib import redirect_stdout
 from io import StringIO
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,16 +49,23 @@ def test_so_few_vectors_are_all_compared() -> None:
 @pytest.mark.feature("figures: what a memory, a question, a restart, a deletion and a backup cost while a home grows")
 @pytest.mark.model
 @pytest.mark.timeout(600)
-def test_a_small_home_is_grown() -> None:
-    """Every figure is there, at both sizes, and the exponents between them."""
-    said = StringIO()
-    with redirect_stdout(said):
-        assert main(["scale", "--only", "growth", "--sizes", "100,200", "--json"]) == 0
-    growth = json.loads(said.getvalue())["growth"]
+def test_a_small_home_is_grown(tmp_path: Path) -> None:
+    """Every figure is there, at both sizes, and the exponents between them. The next run stores nothing again."""
+
+    def grown(sizes: str) -> dict[str, Any]:
+        said = StringIO()
+        with redirect_stdout(said):
+            assert main(["scale", "--only", "growth", "--sizes", sizes, "--home", str(tmp_path), "--json"]) == 0
+        growth: dict[str, Any] = json.loads(said.getvalue())["growth"]
+        return growth
+
+    growth = grown("100,200")
     assert list(growth["at"]) == ["100", "200"]
     for figures in growth["at"].values():
         assert all(value > 0 for value in figures.values()), figures
     assert growth["exponent"]["question_cpu_ms"] is not None
+    again = grown("200")["at"]["200"]
+    assert growth["at"]["200"].keys() - again.keys() == {"ingest_per_s", "memory_cpu_ms"}
 
 
 @pytest.mark.feature(
