@@ -104,6 +104,9 @@ log = logging.getLogger(__name__)
 NOTES_WAIT_S = 1.0
 """maximum seconds at opening for the first scan of the notes, so that the first answer has the latest edits"""
 
+FIRST_LOOK_S = 10.0
+"""seconds after opening until counts are compared and sizes noted: in a large home that takes as long as a question"""
+
 FOLLOW_APART_S = 0.05
 """least seconds between two looks at what other gateways announce"""
 
@@ -822,7 +825,9 @@ class Gateway(
 
     async def _compare_regularly(self) -> None:
         """Compare the counts of journal and stores regularly; the first comparison finds losses since the last run."""
-        while (pause_s := self.settings.checks.compare_s) > 0:
+        pause_s = self.settings.checks.compare_s
+        await asyncio.sleep(min(pause_s, FIRST_LOOK_S))
+        while pause_s > 0:
             await self.health.compare()
             await asyncio.sleep(pause_s)
 
@@ -864,6 +869,7 @@ class Gateway(
 
     async def _note_sizes_regularly(self) -> None:
         """Note the bytes of the home's parts, as long as it is open."""
+        await asyncio.sleep(FIRST_LOOK_S)
         while True:
             try:
                 await self.note_sizes()

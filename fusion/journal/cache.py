@@ -9,6 +9,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from fusion.contract import Event, Scope, document_key, is_doubtful, voucher
 from fusion.journal.rows import RECORD_COLUMNS, Record, frequencies, record_in
@@ -154,8 +155,12 @@ def _read_order(db: Connection, key: _OrderKey) -> _Order:
         owner,
     )
     by_file: dict[str | None, list[str]] = {}
-    for event_id, file, source, unit, trust, origin in rows:
-        if voucher(source, unit, doubtful=is_doubtful(trust, origin)) == stated_by:
+    known: dict[tuple[Any, ...], bool] = {}  # most rows of a document say the same
+    for event_id, file, *said in rows:
+        if (ours := known.get(tuple(said))) is None:
+            source, unit, trust, origin = said
+            ours = known[tuple(said)] = voucher(source, unit, doubtful=is_doubtful(trust, origin)) == stated_by
+        if ours:
             by_file.setdefault(None if of_document else file, []).append(event_id)
     return {event_id: (ids, at) for ids in by_file.values() for at, event_id in enumerate(ids)}
 
