@@ -33,7 +33,7 @@ from benchmarks.progress import bar
 from benchmarks.synthetic_text import sentence, word
 from fusion.compare.verdict import paired
 from fusion.contract import Entity, Event, Extracted, Extraction, Fact, Moment, Opening, Place, Query, Scope
-from fusion.gateway.gc_tuning import settled_heap
+from fusion.gateway.interpreter import settled_heap
 from fusion.ingest.extract import extract
 
 if TYPE_CHECKING:

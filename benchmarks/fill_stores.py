@@ -25,7 +25,7 @@ from benchmarks.scatter import Copy, scatter
 from fusion import Gateway
 from fusion.contract import Event, Extracted, Moment, Place, Remembers, Scope
 from fusion.errors import BadInput
-from fusion.gateway.gc_tuning import settled_heap
+from fusion.gateway.interpreter import settled_heap
 from fusion.ingest.extract import extract
 from fusion.ingest.intake import Intake, NewMemory
 from fusion.lib.ids import external_ref

@@ -31,7 +31,7 @@ from benchmarks.run_dataset import heading, measure, steps
 from benchmarks.scored_rows import Row
 from fusion.compare.verdict import paired
 from fusion.contract import Event, Extracted, Extraction, Opening, Query, Scope
-from fusion.gateway.gc_tuning import settled_heap
+from fusion.gateway.interpreter import settled_heap
 from fusion.ingest.extract import extract
 
 A_NOTE = 5

@@ -21,7 +21,7 @@ from benchmarks.progress import bar
 from benchmarks.synthetic_text import question, sentence
 from fusion.contract import Scope
 from fusion.gateway.gateway import Gateway
-from fusion.gateway.gc_tuning import settled_heap
+from fusion.gateway.interpreter import settled_heap
 from fusion.gateway.packing import PackRequest
 from fusion.ingest.intake import NewMemory
 from fusion.settings import load

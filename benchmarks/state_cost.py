@@ -22,7 +22,7 @@ from benchmarks.progress import bar
 from benchmarks.synthetic_text import question, sentence
 from fusion.contract import Scope, StateChange
 from fusion.gateway.gateway import Gateway
-from fusion.gateway.gc_tuning import settled_heap
+from fusion.gateway.interpreter import settled_heap
 from fusion.ingest.intake import NewMemory
 from fusion.journal.state import Change
 from fusion.journal.use import Counts, Retrieval, Use, UseLog

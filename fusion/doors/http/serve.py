@@ -29,7 +29,7 @@ from fusion.doors.http.middleware import MEM0, OPENCLAW_MEM, QMD, Gate
 from fusion.doors.http.protocol import LimitedProtocol
 from fusion.doors.server_log import JsonLines, TextLines
 from fusion.errors import FusionError, HomeGone, HomeLocked, SettingsError
-from fusion.gateway.gc_tuning import settled_heap
+from fusion.gateway.interpreter import quick_turns, settled_heap
 from fusion.home import ServerRecord, explain_lock, owner, read_record, remove_record, write_record
 from fusion.lib.caller import RENAME, is_reserved, reserved_note
 from fusion.settings import LOOPBACK, Settings
@@ -154,6 +154,7 @@ async def _serve(settings: Settings, on_ready: Callable[[str], None]) -> None:
         doors.enter_context(tracing(settings))
         async with Gateway.open(settings) as gateway:
             doors.enter_context(settled_heap())
+            doors.enter_context(quick_turns())
             await serve_on(door, gateway, settings, on_ready, drop_ins)
             try:
                 gateway.require_home()

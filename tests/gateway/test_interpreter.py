@@ -1,10 +1,11 @@
-"""How often Python's collector looks through the heap while a home is served."""
+"""How often Python's collector looks through the heap, and its threads take turns, while a home is served."""
 
 from __future__ import annotations
 
 import gc
+import sys
 
-from fusion.gateway.gc_tuning import THRESHOLDS, settled_heap
+from fusion.gateway.interpreter import SWITCH_S, THRESHOLDS, quick_turns, settled_heap
 
 
 def test_settled_heap_is_excluded_from_collection():
@@ -35,3 +36,11 @@ def test_later_garbage_is_still_collected():
         assert Cycle.alive == 1
         gc.collect()
         assert Cycle.alive == 0
+
+
+def test_threads_take_turns_quickly_while_it_is_served():
+    """Afterwards as before: by default ten times as seldom, every 5 ms."""
+    before = sys.getswitchinterval()
+    with quick_turns():
+        assert abs(sys.getswitchinterval() - SWITCH_S) < 1e-6
+    assert sys.getswitchinterval() == before
