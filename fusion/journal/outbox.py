@@ -145,7 +145,7 @@ class Outbox:
                 names,
             )
             db.executemany(
-                "update delivery set state = 'pending', attempts = 0, next_at = 0 "
+                "update delivery indexed by delivery_failed set state = 'pending', attempts = 0, next_at = 0 "
                 "where backend = ? and state = 'failed'",
                 names,
             )
@@ -442,6 +442,10 @@ alter table delivery add column claimed_until integer not null default 0;
 """which of the gateways that share a journal is making a delivery, and until when; in microseconds"""
 
 
+FAILED = "create index delivery_failed on delivery(backend) where state = 'failed';"
+"""each start makes them due again, and read all deliveries to find none"""
+
+
 SENT = "alter table delivery add column sent integer not null default 1"
 """0 while the delivery has never begun, so that the backend cannot hold the event"""
 
@@ -526,6 +530,8 @@ def deliveries(db: Connection) -> dict[str, Deliveries]:
     rows = db.execute(
         "select backend, count(*) filter (where state <> 'failed'), "
         "count(*) filter (where state <> 'failed' and attempts > 0), count(*) filter (where state = 'failed'), "
-        "coalesce(max(reason), '') from delivery where state in ('pending', 'forget', 'failed') group by backend"
+        "coalesce(max(reason), '') from ("
+        "select * from delivery indexed by delivery_open where state in ('pending', 'forget') union all "
+        "select * from delivery indexed by delivery_failed where state = 'failed') as open group by backend"
     ).fetchall()
     return {backend: Deliveries(*numbers) for backend, *numbers in rows}

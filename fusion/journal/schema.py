@@ -122,6 +122,7 @@ STEPS = (
     comparisons.SCHEMA,
     tombstones.QUARANTINED,
     same_words.HASHED,
+    outbox.FAILED,
 )
 """the migrations: ``STEPS[n]`` leads from version n to n + 1"""
 
