@@ -88,3 +88,20 @@ async def test_activity_has_the_bytes_of_each_day_for_a_whole_tenant(home: Path)
         assert of_acme_day["bytes"]["journal"] > 0
         assert "tenants" not in of_acme_day["bytes"]
     assert json.loads((tenant_folder(home, "acme") / NAME).read_text()).keys() <= {"2026-03-14", "2026-03-16"}
+
+
+async def test_the_first_questions_come_before_counts_and_sizes(home: Path) -> None:
+    """A start looks at neither while it answers: in a large home that takes as long as a question may."""
+    settings = load(
+        home=home,
+        backends_only=True,
+        embedder={"adapter": ""},
+        backends={"cortex": {"adapter": "adapters.cortex:Cortex"}},
+    )
+    async with Gateway.open(settings) as gateway:
+        await gateway.remember([NewMemory("the mill is closed")])
+        await gateway.settle()
+        for _ in range(5):
+            assert "mill" in (await gateway.fuse("is the mill closed?")).block
+        assert not (home / NAME).exists()
+        assert not (home / "backends/cortex/count.json").exists()

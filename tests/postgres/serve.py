@@ -53,7 +53,7 @@ def installed() -> Path:
 
 
 def unprivileged() -> Mapping[str, Any]:
-    """As whom PostgreSQL runs, as arguments of `subprocess`: this user, or `nobody` in place of root."""
+    """The user that PostgreSQL runs as, in arguments of `subprocess`: this one, or `nobody` in place of root."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")
