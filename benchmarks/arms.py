@@ -72,7 +72,7 @@ def ablations(recipe: Recipe, backends: Sequence[str]) -> tuple[Arm, ...]:
     shallow = min(SHALLOW_DEPTH, recipe.gather.depth)
     changed |= {
         "without neighbours": replace(recipe, expand=replace(recipe.expand, span=0)),
-        f"depth {shallow}": replace(recipe, gather=replace(recipe.gather, depth=shallow)),
+        f"depth {shallow}": replace(recipe, gather=replace(recipe.gather, depth=shallow, max_depth=0)),
         "without guards": replace(recipe, dedup=replace(recipe.dedup, guarded=False)),
         "without cut": replace(recipe, pack=replace(recipe.pack, fill=True)),
         "without excerpts": replace(recipe, pack=replace(recipe.pack, excerpts=False)),

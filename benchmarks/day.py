@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -369,8 +370,8 @@ def _settings(home: Path) -> Settings:
     recipes.mkdir(mode=0o700)
     for name in ("default", "hook"):
         shipped = (config_root() / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
-        gather, limit = "\n[gather]\n", f"timeout_ms = {TIMEOUT_MS}\n"
-        text = shipped.replace("timeout_ms = 200\n", limit) if gather in shipped else shipped + gather + limit
+        text = re.sub(r"^timeout_ms = .*\n", "", shipped, flags=re.MULTILINE)
+        text = text.replace("\n[gather]\n", f"\n[gather]\ntimeout_ms = {TIMEOUT_MS}\n")
         (recipes / f"{name}.toml").write_text(text, encoding="utf-8")
     # The clock is moved, so a job of the night would run between two steps.
     settings = load(home=home, log_level="warning", jobs={"lifecycle": {"schedule": "off"}})

@@ -277,6 +277,7 @@ def _read(table: Mapping[str, Any], arrays: Mapping[str, Any]) -> CorpusRecordin
             receipt_id=asked["receipt_id"],
             span=asked["span"],
             answers={a.backend: a for a in answers},
+            asked=frozenset(a.backend for a in answers),
             records=records,
             neighbours=neighbours,
             documents=asked["documents"],

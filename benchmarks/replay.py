@@ -32,7 +32,7 @@ def widest_recipe(recipes: Sequence[Recipe]) -> Recipe:
     return replace(
         first,
         rerank=replace(first.rerank, second_encoder=any(r.rerank.second_encoder for r in recipes)),
-        gather=GatherSettings(timeout_ms=TIMEOUT_MS, depth=max(r.gather.depth for r in recipes)),
+        gather=GatherSettings(timeout_ms=TIMEOUT_MS, depth=max(r.gather.depth_for(1) for r in recipes)),
         expand=ExpandSettings(
             span=max(r.expand.span for r in recipes), max_pool=max(r.expand.max_pool for r in recipes)
         ),
@@ -127,8 +127,8 @@ def replay(
 
 
 async def _row(one: CorpusRecording, corpus: Corpus, question: Question, arm: Arm, budget: int, scorer: Scorer) -> Row:
-    if arm.recipe.gather.depth > one.made["depth"]:
-        raise DataError(f"arm {arm.name!r} wants {arm.recipe.gather.depth} hits; {one.made['depth']} were recorded")
+    if (depth := arm.recipe.gather.depth_for(len(arm.backends))) > one.made["depth"]:
+        raise DataError(f"arm {arm.name!r} wants {depth} hits; {one.made['depth']} were recorded")
     recording = one.recordings[question.index]
     io: RecallIO = TrimmedReplay(recording)
     request = FuseRequest(

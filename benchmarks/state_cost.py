@@ -101,7 +101,7 @@ class _Arms:
         draw = Random("questions")
         self._questions = [question(draw) for _ in range(QUESTIONS)]
         recipe = gateway.recipes["default"]
-        deep = replace(recipe, gather=replace(recipe.gather, depth=DEPTH))
+        deep = replace(recipe, gather=replace(recipe.gather, depth=DEPTH, max_depth=0))
         gateway = replace(gateway, recipes={"default": deep})
         self._gateways = {"with": gateway, "without": replace(gateway, use=_NoUse(_keep_nothing, _nothing_written))}
 

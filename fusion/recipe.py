@@ -25,6 +25,7 @@ EARLIER_SIGNALS = {"own": "similarity", "agreement": "fusion", "linked": "graph"
 EARLIER_RERANK_KEYS = {"lift": "graph_boost", "parts": "sub_questions"}
 
 ADDED: Mapping[str, Mapping[str, Any]] = {
+    "gather": {"max_depth": 0},
     "pack": {
         "budget_tokens": 0,
         "max_items": 0,
@@ -56,6 +57,9 @@ ADDED: Mapping[str, Mapping[str, Any]] = {
 }
 """numbers that the hash leaves out at these values, by part, so that recipes of before keep their hashes; a part that
 has no others is left out with them"""
+
+MANY = 4
+"""backends that together find enough, each at a recipe's ``depth``"""
 
 T = TypeVar("T")
 
@@ -123,6 +127,16 @@ class GatherSettings(_Part):
     """from request to reply; the backends get four fifths of it"""
     depth: Thousands = 100
     """hits requested from each backend: recall cannot exceed this pool's, and later stages cut it cheaply"""
+    max_depth: Thousands = 0
+    """the same of a backend that is asked with fewer than three others, at most: see `depth_for`; 0 is never more than
+    ``depth``"""
+
+    def depth_for(self, backends: int) -> int:
+        """Hits requested from each of so many backends.
+
+        Fewer than ``MANY`` are each asked for more, so that as many memories are ranked as where there are ``MANY``.
+        """
+        return max(self.depth, min(self.max_depth, MANY * self.depth // max(1, backends)))
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,6 @@ def _recipes() -> TemporaryDirectory[str]:
     """The default recipe with the long deadline, in a folder that is deleted with the process."""
     folder = TemporaryDirectory(prefix="patient-")
     shipped = (config_root() / "recipes" / "default.toml").read_text(encoding="utf-8")
-    text = f"{shipped}\n[gather]\ntimeout_ms = {PATIENT_MS}\n"
+    text = shipped.replace("[gather]\n", f"[gather]\ntimeout_ms = {PATIENT_MS}\n")
     Path(folder.name, "default.toml").write_text(text, encoding="utf-8")
     return folder

@@ -43,7 +43,8 @@ async def compare(request: FuseRequest, a: Arm, b: Arm, io: RecallIO) -> Compare
     """
     started = time.perf_counter()
     both = tuple(dict.fromkeys((*a.backends, *b.backends)))
-    widest = _widest(a.recipe, b.recipe, len(both))
+    depth = max(arm.recipe.gather.depth_for(len(io.asked(arm.backends))) for arm in (a, b))
+    widest = _widest(a.recipe, b.recipe, depth, len(both))
     timeout_ms = request.timeout_ms or widest.gather.timeout_ms
     recorder = Recorder.of(io)
     gathered = await fuse(replace(request, backends=both, explain=False), widest, recorder)
@@ -55,8 +56,8 @@ async def compare(request: FuseRequest, a: Arm, b: Arm, io: RecallIO) -> Compare
     if shown:
         # One call scores the passages of both arms, so that the same passage has the same score.
         left_s = timeout_ms / 1000 - (time.perf_counter() - started) - JUDGE_MARGIN_S
-        asked = next(run.io.asked for run in runs if run.io.shown)
-        verdict = await io.verdict(asked, list(shown.values()), max(0.0, left_s))
+        judged = next(run.io.judged for run in runs if run.io.shown)
+        verdict = await io.verdict(judged, list(shown.values()), max(0.0, left_s))
         record.verdict = verdict
         record.verdicts = {text: verdict.scores.get(passage.id) for text, passage in shown.items()}
         outcomes = [await run.play() if run.io.shown else outcome for run, outcome in zip(runs, outcomes, strict=True)]
@@ -104,9 +105,8 @@ def _answer(arm: Arm, query: str, fused: Fused) -> dict[str, Any]:
     }
 
 
-def _widest(a: Recipe, b: Recipe, backends: int) -> Recipe:
+def _widest(a: Recipe, b: Recipe, depth: int, backends: int) -> Recipe:
     """A recipe that reads enough input for both. Of its result only the merging of hits is used."""
-    depth = max(a.gather.depth, b.gather.depth)
     return Recipe(
         name="compare",
         gather=GatherSettings(max(a.gather.timeout_ms, b.gather.timeout_ms), depth),
@@ -135,7 +135,7 @@ class _ArmReplay(Replay):
         return self.judge
 
     @property
-    def asked(self) -> str:
+    def judged(self) -> str:
         """The query for the judge."""
         return self.said[0]
 

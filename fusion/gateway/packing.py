@@ -218,8 +218,9 @@ class ContextPacking(Answering, CardCalls, LayerCalls):
     def _lanes(self, request: PackRequest, outcome: Outcome, tail: Tail, hot: Searched, cold: Searched) -> list[Lane]:
         """The lanes of a pack, how each was searched, and why."""
         recipe = self._recipe(_question(request))
+        depth = recipe.gather.depth_for(len(self.live.asked(request.backends)))
         retrievers = [
-            Retriever(str(row["name"]), recipe.gather.depth, recipe.fuse.k)
+            Retriever(str(row["name"]), depth, recipe.fuse.k)
             for row in outcome.fused.backends
             if row["status"] in ("ok", "empty")
         ]

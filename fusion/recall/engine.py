@@ -118,10 +118,9 @@ class FuseRequest:
     where: Where = EVERYTHING
     """what a memory must be like to be in the answer"""
     archived: bool = False
-    """whether archived memories are asked for, too"""
+    """whether memories that were archived may be in the answer, as far as a backend finds them"""
     record: bool = False
     """whether the input of the answer is kept in memory for a while, for replays with other numbers"""
-    """whether memories that were archived may be in the answer, as far as a backend finds them"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +160,10 @@ class RecallIO(Protocol):
 
     def receipt_id(self) -> str:
         """A new id for the receipt."""
+        ...
+
+    def asked(self, names: Sequence[str] | None) -> Collection[str]:
+        """Which of these backends, or of all, a search asks, without those that wait for others to fail."""
         ...
 
     async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
@@ -274,7 +277,7 @@ async def fuse(
     """
     started = time.perf_counter()
     ended = Stages(started)
-    query, truncated = _query(request, recipe, io.now())
+    query, truncated = _query(request, recipe, io)
     named = _dates(query, recipe, event)
     if event is not None:  # its words would find the event, not what is asked for
         query = replace(query, text=event.left_out(query.text), times=named.times)
@@ -429,7 +432,7 @@ def whole_query(request: FuseRequest, now: datetime, deadline_s: float) -> Query
 async def list_all(request: FuseRequest, recipe: Recipe, answers: Sequence[Answer], io: RecallIO) -> Outcome:
     """Packs all that fits the request's filter, as ``answers`` have it: one line for each note or memory."""
     started = time.perf_counter()
-    query, truncated = _query(request, recipe, io.now())
+    query, truncated = _query(request, recipe, io)
     admitted, refused, _ = await _admitted(answers, query, io)
     order = one_each(admitted)
     packing = replace(_packing(request, recipe, Dates()), max_results=request.max_results or MAX_LINES)
@@ -515,7 +518,7 @@ def _outcome(
 _FINE = frozenset({"ok", "empty", "skipped", "disabled"})
 
 
-def _query(request: FuseRequest, recipe: Recipe, now: datetime) -> tuple[Query, bool]:
+def _query(request: FuseRequest, recipe: Recipe, io: RecallIO) -> tuple[Query, bool]:
     text = request.query
     if not text.strip():
         raise BadInput("query is empty: say what to recall")
@@ -526,12 +529,12 @@ def _query(request: FuseRequest, recipe: Recipe, now: datetime) -> tuple[Query, 
     if len(text) > QUERY_CHARS:
         text = text[: QUERY_CHARS // 2] + "\n" + text[-QUERY_CHARS // 2 :]
     deadline_s = (request.timeout_ms or recipe.gather.timeout_ms) / 1000
-    now = request.now or now
+    now = request.now or io.now()
     query = Query(
         text=text,
         scope=request.scope,
         now=now,
-        limit=recipe.gather.depth * (WHERE_DEPTH if request.where else 1),
+        limit=recipe.gather.depth_for(len(io.asked(request.backends))) * (WHERE_DEPTH if request.where else 1),
         deadline_s=deadline_s,
         as_of=request.as_of,
         known_at=request.known_at,
@@ -546,7 +549,7 @@ async def dated_event(request: FuseRequest, recipe: Recipe, io: RecallIO, deadli
     """The time that a question gives by an event, if it names one and the memories of it are clear."""
     if not recipe.rerank.episode_boost or not request.query.strip() or len(request.query) > QUERY_CHARS:
         return None
-    query, _ = _query(request, recipe, io.now())
+    query, _ = _query(request, recipe, io)
     event = event_in(query)
     if event is None:
         return None

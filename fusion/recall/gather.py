@@ -78,6 +78,11 @@ class GuardedBackend:
     fallback_for: tuple[str, ...] = ()
     """the backends that it replaces: if some of them are asked, it is asked only after all of these have failed"""
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether a search asks it, unless its breaker is open, and does not wait for others to fail."""
+        return self.disabled is None and not self.broken and not self.fallback_for
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:

@@ -141,6 +141,10 @@ class Live:
     def receipt_id(self) -> str:
         return "r" + secrets.token_hex(12)
 
+    def asked(self, names: Sequence[str] | None) -> Collection[str]:
+        chosen = self.guarded if names is None else names
+        return [name for name in chosen if self.guarded[name].is_asked]
+
     async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
         chosen = self.guarded if names is None else {name: self.guarded[name] for name in names}
         asked = replace(query, deadline_s=deadline_s)

@@ -43,6 +43,8 @@ class Recording:
     receipt_id: str = ""
     span: int = 0
     answers: dict[str, Answer] = field(default_factory=dict)
+    asked: frozenset[str] = frozenset()
+    """the backends that were asked, whether or not they answered"""
     records: dict[str, Record] = field(default_factory=dict)
     uses: dict[str, Use] = field(default_factory=dict)
     neighbours: dict[tuple[str, str], Sequence[Hit]] = field(default_factory=dict)
@@ -91,6 +93,11 @@ class Recorder:
     def receipt_id(self) -> str:
         self.recording.receipt_id = self.io.receipt_id()
         return self.recording.receipt_id
+
+    def asked(self, names: Sequence[str] | None) -> Collection[str]:
+        found = self.io.asked(names)
+        self.recording.asked |= frozenset(found)
+        return found
 
     async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
         answers = await self.io.answers(query, names, deadline_s)
@@ -192,6 +199,9 @@ class Replay:
 
     def receipt_id(self) -> str:
         return self.recording.receipt_id
+
+    def asked(self, names: Sequence[str] | None) -> Collection[str]:
+        return self.recording.asked if names is None else self.recording.asked.intersection(names)
 
     async def answers(self, query: Query, names: Sequence[str] | None, deadline_s: float) -> Sequence[Answer]:
         del query, deadline_s

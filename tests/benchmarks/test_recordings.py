@@ -152,10 +152,10 @@ async def test_a_recording_of_other_memories_is_refused(
 
 @pytest.mark.model
 async def test_an_arm_that_wants_more_than_was_recorded_is_named(kitchen: tuple[Gateway, CorpusRecording]) -> None:
-    """Depth 1,000 of a recording of 150: refused, instead of being measured at less."""
+    """Depth 1,000 of a recording of 300: refused, instead of being measured at less."""
     _, one = kitchen
     deeper = Recipe(name="deeper", gather=GatherSettings(depth=1000))
-    with pytest.raises(DataError, match="arm 'deeper' wants 1000 hits; 150 were recorded"):
+    with pytest.raises(DataError, match="arm 'deeper' wants 1000 hits; 300 were recorded"):
         await _replayed(one, [Arm("deeper", deeper, BACKENDS)])
 
 

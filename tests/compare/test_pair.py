@@ -136,7 +136,7 @@ def unfenced(block: str) -> str:
 some_hits = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join), max_size=8)
 some_recipes = st.builds(
     Recipe,
-    gather=st.builds(GatherSettings, st.just(60_000), st.integers(1, 8)),
+    gather=st.builds(GatherSettings, st.just(60_000), st.integers(1, 8), st.integers(0, 20)),
     dedup=st.builds(DedupSettings, st.sampled_from([0.4, 0.6, 1.0]), st.booleans(), st.integers(1, 12)),
     fuse=st.builds(FuseSettings, st.sampled_from([1, 60])),
     expand=st.builds(ExpandSettings, st.integers(0, 3), st.integers(1, 20)),

@@ -110,7 +110,7 @@ async def test_replay_answers_by_other_numbers_without_a_store(home: Path) -> No
         assert len(short["answer"].block) <= 300
         high = await gateway.replay(ReplayRequest(receipt_id, changes={"rerank": dict.fromkeys(FLOORS, 1)}))
         assert high["answer"].block == ""
-        cut = await gateway.replay(ReplayRequest(receipt_id, changes={"gather": {"depth": 2}}))
+        cut = await gateway.replay(ReplayRequest(receipt_id, changes={"gather": {"depth": 2, "max_depth": 0}}))
         assert cut["answer"].backends[0]["count"] == 2
         other = await gateway.replay(ReplayRequest(receipt_id, recipe="seed003"))
         assert other["answer"].recipe["name"] == "seed003"

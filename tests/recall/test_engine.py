@@ -22,7 +22,7 @@ from fusion.recall.engine import QUERY_LIMIT, FuseRequest, RecallIO, fuse
 from fusion.recall.gather import GuardedBackend
 from fusion.recall.io import JournalReads, Live
 from fusion.recall.recording import Recorder, Replay
-from fusion.recipe import ExpandSettings, PackSettings, Recipe, RerankSettings
+from fusion.recipe import ExpandSettings, GatherSettings, PackSettings, Recipe, RerankSettings
 from tests.fakes import FakeEmbedder
 from tests.recall.helpers import NOW, StoredRecord
 
@@ -187,6 +187,42 @@ async def test_fuse_reports_the_number_of_sub_questions(gateway: FakeGateway) ->
     assert one.fused.rerank == {"status": "off", **uncalibrated}
     assert two.fused.rerank == {"status": "off", "sub_questions": 2, **uncalibrated}
     assert two.receipt.body["rerank"] == two.fused.rerank
+
+
+class Asked(InMemory):
+    """Keeps how many hits it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limits: list[int] = []
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        self.limits.append(query.limit)
+        return await super().search(query)
+
+
+@pytest.mark.feature("with fewer than four backends, each is asked for more, so that as many memories are ranked")
+async def test_fewer_backends_are_each_asked_for_more(gateway: FakeGateway) -> None:
+    """100 of each of four or more; 4 · 100 / 3 = 133 of three; 200 of two and of one, not 400. Without ``max_depth`` it
+    is 100 of one. A backend that is switched off, broken, or waits for others to fail does not count."""
+    assert [GatherSettings(1500, 100, 200).depth_for(n) for n in (5, 4, 3, 2, 1, 0)] == [100, 100, 133, 200, 200, 200]
+    deep = replace(RECIPE, gather=GatherSettings(1500, 100, 200))
+    stores = {name: Asked() for name in ("a", "b", "c")}
+    guarded = {name: GuardedBackend(name, store) for name, store in stores.items()}
+    off = {
+        "off": GuardedBackend("off", Down(), disabled="switched off"),
+        "broken": GuardedBackend("broken", Down(), disabled="cannot be opened", broken=True),
+        "reserve": GuardedBackend("reserve", Asked(), fallback_for=("a",)),
+    }
+    io = replace(gateway.live, guarded={**guarded, **off})
+    for names in (None, ("a", "b"), ("a", "off"), ("a",)):
+        await fuse(replace(ASK, backends=names), deep, io)
+    await fuse(replace(ASK, backends=("a",)), RECIPE, io)
+    assert {name: store.limits for name, store in stores.items()} == {
+        "a": [133, 200, 200, 200, 100],
+        "b": [133, 200],
+        "c": [133],
+    }
 
 
 @pytest.mark.row("A162", "A136", "a receipt has a reason for every candidate, and no text")
