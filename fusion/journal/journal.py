@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 
 from fusion import wire
-from fusion.contract import Event, Extraction, Hit, Scope, State, StateChange, TimeRange, Where
+from fusion.contract import Event, Extraction, Hit, Scope, StateChange, TimeRange, Where
 from fusion.errors import BadInput, FusionError, NotFound, StoreBusy, StoreDamaged
 from fusion.journal import (
     batches,
@@ -64,11 +64,11 @@ from fusion.journal.rows import Record, all_match, is_explicit, record_of, row_o
 from fusion.journal.schema import OLDEST, STEPS
 from fusion.journal.state import Change, Decision, Planned
 from fusion.journal.statements import Settled
-from fusion.journal.tombstones import Tombstones, quarantined
+from fusion.journal.tombstones import Tombstones
+from fusion.journal.visibility import Visibility
 from fusion.journal.watermark import Watermark
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.clock import Clock, utc_now
-from fusion.lib.ids import external_ref
 from fusion.store import sqlite
 from fusion.store.database import Connection, Database, Fence
 from fusion.store.reachable import Reachable
@@ -114,14 +114,9 @@ class Journal:
         self.leases = Leases(database)
         self._distils_turns = False
         self._cache = JournalCache(database)
-        self._tombstones = Tombstones()
-        self._quarantined = Tombstones()
-        """of what the journal has quarantined, for hits that a backend alone vouches for"""
-        self._tombstone_lock = asyncio.Lock()  # a reload must not drop what was added since it read
+        self._visibility = Visibility(database)
         self._last_decision = 0
         """the number of the last decision that the caches know"""
-        self._external_states: Mapping[str, State] = {}
-        """by ref, the states of external items; few, as only their owner sets them"""
         self._last_change = 0
         """the commit up to which the caches know what other gateways changed"""
         self._refreshing = asyncio.Lock()
@@ -195,11 +190,9 @@ class Journal:
                 pass
 
     async def load(self) -> None:
-        """Load the in-memory tombstones, and the states of external items."""
+        """Load what is kept in memory: what may be shown, and how far decisions and changes are known."""
         last_change = await self._database.last_change()
-        self._tombstones = await self._database.read(Tombstones.of)
-        self._quarantined = await self._database.read(self._read_quarantined)
-        self._external_states = await self.read(state.externals)
+        await self._visibility.load()
         self._last_decision, _ = await self.read(state.changed_since, self._last_decision)
         self._has_events = bool(await self._database.rows("select 1 from owner limit 1"))
         self._last_change = last_change  # last: an append must not take the tombstones of before for current
@@ -224,7 +217,7 @@ class Journal:
             last_change = await self._database.last_change()
         if last_change == self._last_change:
             return
-        async with self._refreshing, self._tombstone_lock:
+        async with self._refreshing, self._visibility.changing:
             changes = await self.read(feed.since, self._last_change)
             if changes.complete:
                 await self._apply(changes)
@@ -261,17 +254,7 @@ class Journal:
         if changes.events:
             self._forget_owners()
             self._has_events = True
-            if self._quarantined or any(record_of(row).trust == "quarantined" for row in changes.events):
-                self._quarantined = await self._database.read(self._read_quarantined)
-        if changes.lifted:
-            self._tombstones = await self._database.read(Tombstones.of)
-        else:
-            self._tombstones.extend(changes.keys, changes.lines)
-        if changes.external:
-            self._external_states = await self.read(state.externals)
-
-    def _read_quarantined(self, db: Connection) -> Tombstones:
-        return Tombstones.of_quarantined(quarantined(db))
+        await self._visibility.apply(changes)
 
     async def check(self) -> None:
         """Read the whole file. Raises StoreDamaged when it is not what was written, and HomeGone."""
@@ -400,13 +383,14 @@ class Journal:
             self._update_caches(outcome)
             if any(stored.retired or stored.event.supersedes for stored in outcome):
                 await self._show_decisions()
-                await self._reread_quarantined()
+                await self._visibility.reload_quarantined()
             for stored in outcome:
                 if stored.event.trust == "quarantined":
-                    self._quarantined.add(Hit.of(stored.event))
-            if any(self._tombstones.may_lift(event) for event in events if updates or is_explicit(event)):
-                async with self._tombstone_lock:
-                    self._tombstones = await self._database.read(Tombstones.of)
+                    self._visibility.quarantine(stored.event)
+            forgotten = self._visibility.forgotten
+            if any(forgotten.may_lift(event) for event in events if updates or is_explicit(event)):
+                async with self._visibility.changing:
+                    await self._visibility.reload_forgotten()
         return outcome
 
     def _append(
@@ -418,7 +402,7 @@ class Journal:
         apart: bool = False,
         updates: bool = False,
     ) -> list[Stored]:
-        tombstones = self._tombstones
+        tombstones = self._visibility.forgotten
         if self.shared and feed.forgot_since(db, self._last_change):
             tombstones = Tombstones.of(db)
         rules = AppendRules(self.outbox.stores, tombstones, self._distils_turns, urgent, apart, updates)
@@ -474,9 +458,9 @@ class Journal:
         The text leaves out statements that were forgotten in its file; with nothing left the record is forgotten.
         """
         found = await self._cache.records(event_ids)
-        if not self._tombstones.lines:
+        if not self._visibility.forgotten.lines:
             return found
-        return {i: self._tombstones.visible_record(one) or _as_forgotten(one) for i, one in found.items()}
+        return {i: self._visibility.record(one) or _as_forgotten(one) for i, one in found.items()}
 
     async def neighbours(self, event_ids: Sequence[str], span: int) -> Mapping[str, Sequence[Record]]:
         """By event id, up to ``span`` events before it and after it in its document or session, in reading order.
@@ -484,13 +468,9 @@ class Journal:
         Forgotten statements of their files are left out.
         """
         found = await self._cache.neighbours(event_ids, span)
-        if not self._tombstones.lines:
+        if not self._visibility.forgotten.lines:
             return found
-        return {i: self._visible(records) for i, records in found.items()}
-
-    def _visible(self, records: Iterable[Record]) -> list[Record]:
-        """The records without forgotten statements of their files; those with nothing left are dropped."""
-        return [left for record in records if (left := self._tombstones.visible_record(record)) is not None]
+        return {i: self._visibility.records(records) for i, records in found.items()}
 
     async def happened(
         self,
@@ -505,7 +485,7 @@ class Journal:
         """At most ``limit`` memories of what happened in one of these times (`listing.happened`)."""
         if not self._has_events:
             return ()
-        return self._visible(
+        return self._visibility.records(
             await self.read(listing.happened, scope, times, limit, zone=zone, history=history, every=every)
         )
 
@@ -513,7 +493,7 @@ class Journal:
         """At most ``limit`` memories that fit a filter (`listing.fitting`)."""
         if not self._has_events:
             return ()
-        return self._visible(await self.read(listing.fitting, scope, where, limit, history=history))
+        return self._visibility.records(await self.read(listing.fitting, scope, where, limit, history=history))
 
     async def frequencies(self, scope: Scope, asked: Sequence[str]) -> Frequencies:
         """The document frequency of each term among the memories of the scope's user, or of the whole tenant."""
@@ -536,7 +516,7 @@ class Journal:
         page repeats or misses one.
         """
         page = await self.read(listing.page, scope, limit, before=before, document=document, source=source)
-        return replace(page, records=tuple(self._visible(page.records)))
+        return replace(page, records=tuple(self._visibility.records(page.records)))
 
     async def browse(self, asked: Browse) -> Browsed:
         """A page of the memories that fit (`browsing.browse`), without statements that were forgotten in their files.
@@ -544,7 +524,7 @@ class Journal:
         What is left of a memory must still have the words that were searched.
         """
         page = await self.read(browsing.browse, asked, self.clock())
-        left = {one.ref: one for one in self._visible(page.records)}
+        left = {one.ref: one for one in self._visibility.records(page.records)}
         cut = {one.ref for one in page.records if one.ref in left and left[one.ref].event.text != one.event.text}
         words = [word.casefold() for word in asked.words]
         gone = {ref for ref in cut if not all(word in left[ref].event.text.casefold() for word in words)}
@@ -552,7 +532,7 @@ class Journal:
 
     async def find(self, ref: str, scope: Scope) -> Record:
         """The event of a short ref or event id. Raises NotFound, also for another owner's and for a forgotten one."""
-        record = self._tombstones.visible_record(record_of(await self.read(row_of, ref, scope)))
+        record = self._visibility.record(record_of(await self.read(row_of, ref, scope)))
         if record is None:
             raise NotFound(f"there is no memory {ref!r} here: all that it says was forgotten in its file")
         return record
@@ -576,43 +556,17 @@ class Journal:
         users have a document of that name and ``scope`` does not name one.
         """
         found = await self.read(listing.document, name, scope, start, limit)
-        return self._visible(record for record in found if record.trust != "quarantined")
+        return self._visibility.records(record for record in found if record.trust != "quarantined")
 
     # Visibility of what backends return
 
     def without_forgotten(self, backend: str, hits: Sequence[Hit]) -> Sequence[Hit]:
-        """The hits that may be shown, pieces of files without their forgotten statements (`Tombstones.visible`)."""
-        if self._quarantined:
-            hits = [left for hit in hits if (left := self._unquarantined(backend, hit)) is not None]
-        if self._external_states:
-            hits = [left for hit in hits if (left := self._with_state(backend, hit)) is not None]
-        if not self._tombstones:
-            return hits
-        return [left for hit in hits if (left := self._tombstones.visible(backend, hit)) is not None]
-
-    def _unquarantined(self, backend: str, hit: Hit) -> Hit | None:
-        """A hit that the journal has no event of, without what is quarantined there; None if that is all of it."""
-        return hit if hit.event_id is not None else self._quarantined.visible(backend, hit)
-
-    async def _reread_quarantined(self) -> None:
-        """After a write that may have taken away some of what is quarantined."""
-        if self._quarantined:
-            self._quarantined = await self._database.read(self._read_quarantined)
-
-    def _with_state(self, backend: str, hit: Hit) -> Hit | None:
-        """An external item with the trust of its state; None if that has ended. Other hits have a record."""
-        if hit.event_id is not None and hit.stated_by is None:
-            return hit
-        known = self._external_states.get(external_ref(backend, hit.native_id))
-        if known is None:
-            return hit
-        if known.ended_at is not None:
-            return None
-        return hit if known.trust is None else replace(hit, trust=known.trust)
+        """The hits that may be shown, pieces of files without their forgotten statements (`Visibility.hits`)."""
+        return self._visibility.hits(backend, hits)
 
     def visible_lines(self, scope: Scope, document: str, lines: Sequence[str]) -> Mapping[int, str]:
         """By number from 1, each line of a user's own file that has forgotten statements, without them."""
-        return self._tombstones.visible_lines(document, lines, scope)
+        return self._visibility.lines(scope, document, lines)
 
     # Counts
 
@@ -795,9 +749,7 @@ class Journal:
         if items:
             self._cache.invalidate()
             self._cache.drop_records(items)
-            if await self.read(state.changes_trust, items):
-                self._quarantined = await self._database.read(self._read_quarantined)
-            self._external_states = await self.read(state.externals)
+            await self._visibility.decided(items)
 
     # Forgetting
 
@@ -810,7 +762,7 @@ class Journal:
         Returns by ref what was forgotten, the named memory first; nothing for a ref that names no memory, or one that
         an earlier ref took with it. ``by`` names the criteria for the audit. With ``alone`` its duplicates stay.
         """
-        async with self._tombstone_lock:
+        async with self._visibility.changing:
             forgotten = await self.write(deletion.forget_all, refs, scope, by, self.clock(), alone=alone)
             self._cache.invalidate()
             self._forget_owners()
@@ -821,9 +773,9 @@ class Journal:
                     if is_external(ref):
                         ((backend, (_, (native_id,))),) = one.due.items()
                         item = replace(item, native_id=native_id)
-                    self._tombstones.add(item, backend)
+                    self._visibility.forgotten.add(item, backend)
         await self._show_decisions()
-        await self._reread_quarantined()
+        await self._visibility.reload_quarantined()
         await self._database.checkpoint()  # the text must not be left in the write-ahead log either
         return forgotten
 
@@ -858,7 +810,7 @@ class Journal:
             self._unused_at_open, merge.gap = self._unused_at_open + merge.gap, 0
             return done
 
-        async with self._tombstone_lock:
+        async with self._visibility.changing:
             done = await self.write(work)
             deletions, merge.deletions = merge.deletions, []
             changed, merge.changed = merge.changed, False
@@ -866,8 +818,8 @@ class Journal:
             self._forget_owners()
             self._has_events = True
             if deletions or changed:
-                self._tombstones = await self._database.read(Tombstones.of)
-            self._quarantined = await self._database.read(self._read_quarantined)
+                await self._visibility.reload_forgotten()
+            await self._visibility.reload_quarantined(always=True)
         await self._show_decisions()
         if deletions:
             await self._database.checkpoint()  # as in `forget`

@@ -235,10 +235,10 @@ async def test_remembering_reads_the_tombstones_again_only_where_some_may_go(jou
     for number, text in enumerate(said):
         (stored,) = await append(journal, event(text, place=replace(place, start=5 + number, end=5 + number)))
         await journal.forget([stored.ref], ME)
-    before = journal._tombstones
+    before = journal._visibility.forgotten
     await append(journal, event("we deploy on Tuesdays and on Fridays"))
-    assert journal._tombstones is before
+    assert journal._visibility.forgotten is before
     for text in said:
         await append(journal, event(text))
-        assert journal._tombstones == (await journals.open())._tombstones, text
-    assert not journal._tombstones.lines
+        assert journal._visibility.forgotten == (await journals.open())._visibility.forgotten, text
+    assert not journal._visibility.forgotten.lines
