@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import count, islice
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from adapters.hits import deeper
 from adapters.index.backfill import Backfill
@@ -47,9 +47,6 @@ from fusion.contract import (
 from fusion.errors import BackendError, FusionError
 from fusion.lib.words import spoken
 from fusion.store.rows import EVENT_NAMES, Kept, event_in, event_row, hit_in, kept_in, microseconds
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 
@@ -88,6 +85,8 @@ class Postgres:
         """by event id as it is stored, the fields of memories that were found; the oldest first"""
         self._forgotten = 0
         """how often something was forgotten here"""
+        self._analysed = 0
+        """bytes of the memories when this gateway last let PostgreSQL count them"""
         self._backfill = Backfill(f"postgres: {options.shown}", self._fill)
         self._embedding = BestEffortEmbedding("PostgreSQL")
 
@@ -198,6 +197,8 @@ class Postgres:
             if len(self._statistics) >= MOST_SCOPES:
                 self._statistics.clear()
             counted = self._statistics[scope] = (monotonic() + STATISTICS_S, await _statistics(connection, scope))
+            if self._has_doubled(*await schema.sizes(connection)):
+                self._backfill.start(retry=False)
         return counted[1]
 
     async def neighbours(self, hits: Sequence[Hit], span: int) -> Sequence[Sequence[Hit]]:
@@ -350,11 +351,25 @@ class Postgres:
         await self._connections.close()
 
     async def _fill(self) -> bool:
-        """Give vectors to memories that have none of this model; returns whether there may be more."""
-        embedder = self._embedder
+        """Give vectors to memories that have none of this model, then let PostgreSQL count what is there, if it has
+        grown; returns whether there may be more."""
         memories, _ = await self._run(lambda c: schema.tables(c, None))
-        if embedder is None or not memories:
+        if not memories:
             return False
+        if self._embedder is not None and await self._fill_vectors(self._embedder):
+            return True
+        now, counted = await self._run(schema.sizes)
+        if self._has_doubled(now, counted):
+            self._analysed = now  # also if it may not: it is not tried again and again
+            await self._run(lambda c: schema.analyse(c, self._vectors))
+        return False
+
+    def _has_doubled(self, now: int, counted: int) -> bool:
+        """Whether the memories have doubled since PostgreSQL last counted what it plans with."""
+        return now > 2 * max(counted, self._analysed, schema.SMALL // 2)
+
+    async def _fill_vectors(self, embedder: Embedder) -> bool:
+        """Give vectors to some memories that have none; returns whether there were any."""
         await self._prepare()
         missing = (
             f"SELECT m.escaped, m.id, m.text, m.speaker FROM memory m LEFT JOIN {self._vectors} v ON v.memory = m.id "

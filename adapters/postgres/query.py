@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 MOST_TERMS = 48
 """of a question that are searched for; a question that quotes a page has its first ones"""
 COMMON = 20_000
-"""memories with a term above which it only scores what other terms find, as in `adapters.index.lexical.Lexical`"""
+"""memories that the rarest terms find together; the other terms only score these. `adapters.index.lexical.Lexical` has
+such a limit for each term: here each memory is read for its score"""
 FEW = 1000
 """memories of a scope up to which reading them all costs less than two searches in indexes of all memories"""
 COLUMNS = ", ".join(f"m.{name}" for name in ("escaped", *EVENT_NAMES))
@@ -113,9 +114,9 @@ def search(
 
 
 def _by_words(asked: Sequence[str], known: Statistics, condition: str, values: Values) -> str:
-    rare = [term for term in asked if known.common.get(term, 0.0) * known.memories <= COMMON]
+    rare = _rarest(asked, known)
     # Of common terms alone all are asked for: any of them would be half of a large store.
-    matching = " | ".join(map(lexeme, rare)) if rare else " & ".join(map(lexeme, asked))
+    matching = " | ".join(lexeme(term) for term in asked if term in rare) if rare else " & ".join(map(lexeme, asked))
     values["any"] = matching
     counted = ", ".join(
         f"count(*) FILTER (WHERE t{n}) AS n{n}"
@@ -125,6 +126,17 @@ def _by_words(asked: Sequence[str], known: Statistics, condition: str, values: V
     )
     read, scored = _weighed(asked, f"m.terms @@ %(any)s::tsquery AND {condition}", counted, known, values)
     return f"(WITH {read} {scored} ORDER BY score DESC, id LIMIT %(limit)s)"
+
+
+def _rarest(asked: Sequence[str], known: Statistics) -> frozenset[str]:
+    """The terms that find at most `COMMON` memories together, the rarest first; none if even the rarest finds more."""
+    found, rare = 0.0, set()
+    for term in sorted(asked, key=lambda term: known.common.get(term, 0.0)):
+        found += known.common.get(term, 0.0) * known.memories
+        if found > COMMON:
+            break
+        rare.add(term)
+    return frozenset(rare)
 
 
 def _by_both(asked: Sequence[str], known: Statistics, vectors: str, condition: str, values: Values) -> str:

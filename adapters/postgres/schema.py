@@ -19,6 +19,9 @@ MOST_DIMENSIONS = 4000
 LEAST_PGVECTOR = (0, 8)
 """the first with iterative scans: before, a filter left out what the index had found, and nothing took its place"""
 
+SMALL = 64 * 8192
+"""bytes of memories, some five hundred, up to which any plan is a good one"""
+
 _COLUMNS = EVENT_COLUMNS.replace(" integer", " bigint").replace("event_id text", 'event_id text COLLATE "C"', 1)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -126,6 +129,23 @@ async def _create_vectors(connection: Connection, embedder: Embedder) -> None:
     await connection.rows(
         "INSERT INTO model VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", (name, embedder.identity, embedder.dimensions)
     )
+
+
+async def sizes(connection: Connection) -> tuple[int, int]:
+    """The bytes of the memories: now, and when PostgreSQL last counted what it plans with."""
+    [(now, counted)] = await connection.rows(
+        "SELECT pg_relation_size(oid), relpages * current_setting('block_size')::bigint FROM pg_class "
+        "WHERE oid = 'memory'::regclass"
+    )
+    return now, counted
+
+
+async def analyse(connection: Connection, vectors: str) -> None:
+    """Let PostgreSQL count what it plans with, unless another gateway does. ``vectors`` is a table, or empty.
+
+    Its autovacuum does that within a minute, or never where it is off. Until then a question takes four times the CPU.
+    """
+    await connection.rows(f"ANALYZE (SKIP_LOCKED) memory{', ' * bool(vectors)}{vectors}")
 
 
 async def tables(connection: Connection, embedder: Embedder | None) -> tuple[bool, bool]:

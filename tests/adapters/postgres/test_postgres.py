@@ -268,6 +268,40 @@ async def test_a_store_that_was_just_filled_is_not_read_whole_for_each_row(
     assert rows_read(postgres_database, before[0] + 1)[1] - before[1] < 10 * 300
 
 
+@pytest.mark.feature(
+    "PostgreSQL: what it plans with is counted once the memories have doubled, also without its autovacuum"
+)
+async def test_what_postgresql_plans_with_is_counted_as_memories_double(
+    postgres_database: Database, tmp_path: Path
+) -> None:
+    """Nothing of a few; after 600, and again after 1,800, by the first question of a gateway, or at the end of filling
+    in vectors; not again for 100 more."""
+
+    async def remember(backend: Postgres, numbers: range) -> None:
+        await backend.remember([make_extracted(make_event(n, f"The heron of day {n}. {'x ' * 600}")) for n in numbers])
+
+    async with gateway(postgres_database, tmp_path) as backend:
+        await remember(backend, range(100, 200))
+        await backend.settle()
+        assert counted(postgres_database) == -1
+        await remember(backend, range(200, 700))
+        assert await backend.search(make_query("heron"))
+        await backend.settle()
+        assert counted(postgres_database) == 600
+        await remember(backend, range(700, 800))
+        await backend.settle()
+        assert counted(postgres_database) == 600
+        await remember(backend, range(800, 1900))
+        await backend.settle()
+        assert counted(postgres_database) == 1800
+
+
+def counted(database: Database) -> int:
+    """The number of memories that PostgreSQL plans with; -1 if it never counted them."""
+    with psycopg.connect(database.admin_url, autocommit=True) as admin:
+        return int((admin.execute("SELECT reltuples FROM pg_class WHERE relname = 'memory'").fetchone() or (0,))[0])
+
+
 def rows_read(database: Database, least: int) -> tuple[int, int]:
     """How often an index was used, once that is ``least`` times, and how many rows were read without one."""
     counted = "SELECT idx_scan, seq_tup_read FROM pg_stat_user_tables WHERE relname = 'memory'"
@@ -329,6 +363,12 @@ async def test_a_common_term_scores_what_others_find(postgres_database: Database
 
         assert await found("harbour quinces") == [4, 3]
         assert await found("harbour opens") == [1]
+        # 15,000 memories with either: the rarer one's are read, as both together are more than 20,000.
+        shares = dict.fromkeys(terms("harbour quinces"), 0.015) | dict.fromkeys(terms("harbour"), 0.0151)
+        known = Statistics(1_000_000, 2.0, shares)
+        assert await found("harbour quinces") == [4, 3]
+        known = Statistics(500_000, 2.0, shares)
+        assert await found("harbour quinces") == [4, 3, 1, 2]
         assert sql.search(make_query("the of"), Asked.of("the of", None), known, "", 10) is None
 
 
