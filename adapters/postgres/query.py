@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 MOST_TERMS = 48
 """of a question that are searched for; a question that quotes a page has its first ones"""
-COMMON = 20_000
-"""memories that the rarest terms find together; the other terms only score these. `adapters.index.lexical.Lexical` has
-such a limit for each term: here each memory is read for its score"""
+COMMON = 5_000
+"""memories that the rarest terms find together; the other terms only score these, as in Lucene's CommonTermsQuery. Among
+2,773 turns of conversations, ten times as many as are wanted had .9998 of the 100 best of 961 questions"""
 FEW = 1000
 """memories of a scope up to which reading them all costs less than two searches in indexes of all memories"""
 COLUMNS = ", ".join(f"m.{name}" for name in ("escaped", *EVENT_NAMES))

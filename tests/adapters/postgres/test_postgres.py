@@ -363,8 +363,8 @@ async def test_a_common_term_scores_what_others_find(postgres_database: Database
 
         assert await found("harbour quinces") == [4, 3]
         assert await found("harbour opens") == [1]
-        # 15,000 memories with either: the rarer one's are read, as both together are more than 20,000.
-        shares = dict.fromkeys(terms("harbour quinces"), 0.015) | dict.fromkeys(terms("harbour"), 0.0151)
+        # 3,000 memories with each: the rarer one's are read, as both together are more than 5,000.
+        shares = dict.fromkeys(terms("harbour quinces"), 0.003) | dict.fromkeys(terms("harbour"), 0.00301)
         known = Statistics(1_000_000, 2.0, shares)
         assert await found("harbour quinces") == [4, 3]
         known = Statistics(500_000, 2.0, shares)
