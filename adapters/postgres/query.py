@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST_TERMS = 48
 """of a question that are searched for; a question that quotes a page has its first ones"""
 COMMON = 5_000
-"""memories that the rarest terms find together; the other terms only score these, as in Lucene's CommonTermsQuery. Of 961
+"""memories that the rarest terms find together; the others only score these, as in Lucene's CommonTermsQuery. Of 961
 questions to 2,773 turns, ten times as many as are wanted had .9998 of the best hundred"""
 FEW = 1000
 """memories of a scope up to which reading them all costs less than two searches in indexes of all memories"""

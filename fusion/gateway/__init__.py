@@ -6,6 +6,6 @@ backends (`open_backends`, `import_class`). The result is a `Gateway` (`gateway`
 the fields of `parts`), which the doors call; `in_tenant` passes a call on to its tenant. A question passes `admission`,
 is answered by `fusion.recall`, and leaves a receipt; `views` shows memories and documents; `forget_by_query` selects
 the memories that a query describes; `extensions` and `scoped` connect commands and routes that adapters add;
-`memory_flush` decides when an agent should save memories, and `daily_log` appends them to a file. In the background
-`health` and `losses` check the backends, and `repair` rebuilds a lost journal.
+`memory_flush` decides when an agent should save memories, and `daily_log` appends them to a file. What a home does by
+itself is in `background`: `health` and `losses` check the backends. `repair` rebuilds a lost journal.
 """

@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from fusion import wire
 from fusion.contract import Backend, Embedder, EncodesLater, MayBeDisabled, Scope, Settles
-from fusion.errors import BackendUnreachable, BadInput, FusionError, HomeGone, NobodyAnswered, NotFound
+from fusion.errors import BackendUnreachable, BadInput, HomeGone, NobodyAnswered, NotFound
 from fusion.extension import Asks, Call, Operates, Route, Verb
 from fusion.gateway import decisions, transfer
 from fusion.gateway.accesses import noted
 from fusion.gateway.audit import AuditCalls
-from fusion.gateway.backend_log import SAMPLE_S, SAVE_EVERY
+from fusion.gateway.background import Background, cancelled
 from fusion.gateway.bootstrap import open_shared, open_tenant
 from fusion.gateway.comparisons import ComparisonCalls
 from fusion.gateway.daily_log import append_to_log, recent_logs
-from fusion.gateway.decisions import StateRequest, StatesRequest
+from fusion.gateway.decision_calls import DecisionCalls
 from fusion.gateway.episodes import EpisodeCalls
 from fusion.gateway.extensions import routes_of, verbs_of
 from fusion.gateway.forget_by_query import memories_to_forget
@@ -50,7 +49,6 @@ from fusion.gateway.receipts import ReceiptCalls
 from fusion.gateway.replaying import ReplayCalls
 from fusion.gateway.scoped import CallerGateway
 from fusion.gateway.shepherding import open_incidents
-from fusion.gateway.size_log import EVERY_S
 from fusion.gateway.summaries import By, with_sections
 from fusion.gateway.tenants import Tenants
 from fusion.gateway.transfer import Export, ImportOptions, ImportReport, Moved
@@ -58,7 +56,6 @@ from fusion.gateway.triage import TriageCalls
 from fusion.gateway.trust_report import TrustCalls
 from fusion.gateway.views import document, earlier_versions, listed, position_of, public, standing
 from fusion.gateway.why import WhyCalls
-from fusion.gateway.workspace import is_change, is_run, require_workspace_owner, required, undo_run
 from fusion.home import locate_home, sizes
 from fusion.ingest.forget import ForgetReceipt, ForgetRequest, ForgetResult, Preview, UndoResult
 from fusion.ingest.intake import Acknowledged, NewMemory
@@ -74,7 +71,6 @@ from fusion.journal import (
     owners,
     proposals,
     rows,
-    state,
     statements,
     tombstones,
 )
@@ -84,7 +80,6 @@ from fusion.journal.external_refs import is_external
 from fusion.journal.feedback import labelled
 from fusion.journal.outbox import Deliveries
 from fusion.journal.retire import CompleteFile, SourceCount
-from fusion.journal.state import BY_HAND
 from fusion.lib.budget import DAILY_LOG_CHARS
 from fusion.lib.clock import Clock, utc_now
 from fusion.lib.ids import cursor as cursor_of
@@ -101,15 +96,6 @@ from fusion.version import VERSION
 
 log = logging.getLogger(__name__)
 
-NOTES_WAIT_S = 1.0
-"""maximum seconds at opening for the first scan of the notes, so that the first answer has the latest edits"""
-
-FIRST_LOOK_S = 10.0
-"""seconds after opening until counts are compared and sizes noted: in a large home that takes as long as a question"""
-
-FOLLOW_APART_S = 0.05
-"""least seconds between two looks at what other gateways announce"""
-
 Line = Callable[[str], Awaitable[None]]
 """sends one line of a verb's answer, as `fusion.extension.Call.line`"""
 
@@ -120,7 +106,9 @@ Progress = Callable[[int, int | None], None]
 @dataclass(frozen=True, slots=True, eq=False)
 class Gateway(
     AuditCalls,
+    Background,
     ComparisonCalls,
+    DecisionCalls,
     EpisodeCalls,
     GradeCalls,
     GraphOverview,
@@ -170,12 +158,12 @@ class Gateway(
             gateway = await stack.enter_async_context(cls._open_tenant(shared, DEFAULT, tenants))
             stack.push_async_callback(tenants.close)
             tenants.refusal = gateway.health.damaged.get("journal", "")
-            stack.push_async_callback(_cancel, asyncio.create_task(tenants.deliver()))
+            stack.push_async_callback(cancelled, asyncio.create_task(tenants.deliver()))
             runner = jobs_of(gateway, tenants.names)
             stack.push_async_callback(runner.close)
             if not (opened.reason or gateway.health.damaged):
                 regularly = runner.run_regularly(settings.jobs.start_after_s)
-                stack.push_async_callback(_cancel, asyncio.create_task(regularly))
+                stack.push_async_callback(cancelled, asyncio.create_task(regularly))
             yield replace(gateway, runner=runner, rates=shared.rates)
 
     @classmethod
@@ -191,23 +179,7 @@ class Gateway(
             stack.push_async_callback(gateway._finish_background)
             stack.push_async_callback(gateway.prepared.close)
             stack.push_async_callback(gateway.syntheses.close)
-            stack.push_async_callback(_cancel, asyncio.create_task(gateway._compare_regularly()))
-            stack.push_async_callback(gateway._save_backends)
-            stack.push_async_callback(_cancel, asyncio.create_task(gateway._note_backends_regularly()))
-            if gateway.journal.shared:
-                stack.push_async_callback(_cancel, asyncio.create_task(gateway._follow_other_gateways()))
-            stack.push_async_callback(_cancel, asyncio.create_task(gateway._note_sizes_regularly()))
-            if gateway.session_watcher is not None:
-                every_s = gateway.settings.sessions.every_s
-                watch_sessions = partial(gateway.session_watcher.run, every_s)
-                watching = gateway._watch("sessions", gateway.session_watcher.paths, watch_sessions)
-                stack.push_async_callback(_cancel, asyncio.create_task(watching))
-            if gateway.note_watcher is not None:
-                watching = gateway._watch("notes", gateway.note_watcher.paths, gateway.note_watcher.run)
-                stack.push_async_callback(_cancel, asyncio.create_task(watching))
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(NOTES_WAIT_S):
-                        await gateway.note_watcher.first_round_done.wait()
+            await stack.enter_async_context(gateway.in_background())
             yield gateway
 
     @in_tenant
@@ -371,76 +343,6 @@ class Gateway(
         page = await self.journal.browse(Browse(scope, limit, **filters))
         now = self.live.now()
         return {"memories": [listed(record, now) for record in page.records], "next_cursor": page.next}
-
-    @in_tenant
-    async def set_state(
-        self, request: StateRequest, *, may_raise_trust: bool = True, who: str = BY_HAND
-    ) -> wire.StateReply:
-        """Change the state of one memory, as a decision of ``who`` that can be undone. Raises BadInput and NotFound.
-
-        Without ``may_raise_trust`` it refuses to raise a memory's trust, as do the two undos.
-        """
-        await self.external_refs.flush()
-        return await decisions.set_state(
-            request, self.journal, self.deliverer, self.live.now(), may_raise_trust=may_raise_trust, who=who
-        )
-
-    @in_tenant
-    async def set_states(
-        self, request: StatesRequest, *, may_raise_trust: bool = True, who: str = BY_HAND
-    ) -> wire.StatesReply:
-        """Change the state of several memories as one decision, or show what would change. Raises as `set_state`."""
-        return await decisions.set_states(
-            request, self.journal, self.deliverer, self.live.now(), may_raise_trust=may_raise_trust, who=who
-        )
-
-    @in_tenant
-    async def decisions(
-        self, scope: Scope, limit: int = 20, *, ref: str | None = None, cursor: str | None = None
-    ) -> wire.Decisions:
-        """A page of the decisions on a scope's memories, or on one of them, newest first. Raises NotFound, BadInput."""
-        before = decisions.position(cursor)
-        found = await self.journal.read(state.log, scope, limit + 1, ref=ref, before=before)
-        return {
-            "decisions": [decisions.shown(one) for one in found[:limit]],
-            "next_cursor": found[limit - 1].name if len(found) > limit else None,
-        }
-
-    @in_tenant
-    async def undo_decision(
-        self, name: str, scope: Scope, *, may_raise_trust: bool = True, who: str = BY_HAND
-    ) -> wire.DecisionUndone:
-        """Take a decision back, or a change of a file in the workspace (`w12`).
-
-        Raises NotFound, and BadInput if it was undone, or if its memories or its file were changed since.
-        """
-        if is_change(name):
-            return await self._undo_workspace(name, is_owner=may_raise_trust and scope.tenant == DEFAULT)
-        return await decisions.undo(name, scope, self.journal, self.deliverer, may_raise_trust=may_raise_trust, who=who)
-
-    async def _undo_workspace(self, name: str, *, is_owner: bool) -> wire.DecisionUndone:
-        require_workspace_owner(is_owner=is_owner)
-        await asyncio.to_thread(required(self.settings).undo, name)
-        return {"decision": None, "undone": 1}
-
-    @in_tenant
-    async def undo_run(
-        self, run: str, scope: Scope, *, may_raise_trust: bool = True, dry_run: bool = False, who: str = BY_HAND
-    ) -> wire.DecisionUndone:
-        """Take back all that a run of a job decided, or changed in the workspace (`j12`), or nothing of it.
-
-        Raises as `undo_decision`. Only for files is there a ``dry_run``.
-        """
-        if is_run(run):
-            require_workspace_owner(is_owner=may_raise_trust and scope.tenant == DEFAULT)
-            return await undo_run(self.settings, run, dry_run=dry_run)
-        if dry_run:
-            raise BadInput(
-                f"dry_run is for changes of files, as of the run j12: GET /v1/decisions shows what {run} did"
-            )
-        return await decisions.undo_run(
-            run, scope, self.journal, self.deliverer, may_raise_trust=may_raise_trust, who=who
-        )
 
     @in_tenant
     async def document(
@@ -823,71 +725,6 @@ class Gateway(
         """
         return await self.health.check()
 
-    async def _compare_regularly(self) -> None:
-        """Compare the counts of journal and stores regularly; the first comparison finds losses since the last run."""
-        pause_s = self.settings.checks.compare_s
-        await asyncio.sleep(min(pause_s, FIRST_LOOK_S))
-        while pause_s > 0:
-            await self.health.compare()
-            await asyncio.sleep(pause_s)
-
-    async def _watch(self, what: str, paths: Sequence[Path], run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Follow files with ``run``; of the gateways that share the journal and one of these paths, one at a time."""
-        if not self.journal.shared:
-            await run()
-            return
-        await self.journal.leases.alone(sorted({f"{what} {path.expanduser().resolve()}" for path in paths}), run)
-
-    async def _follow_other_gateways(self) -> None:
-        """Bring in what other gateways announce, and make the deliveries that none of them makes."""
-        while True:
-            await self.journal.news()
-            try:
-                await self.journal.refresh()
-                await self.deliverer.wake_for_unclaimed()
-            except Exception as error:  # noqa: BLE001 — the next question and the next poll look by themselves
-                log.debug("a change by another gateway waits: %s", type(error).__name__)
-            await asyncio.sleep(FOLLOW_APART_S)
-
-    async def _note_backends_regularly(self) -> None:
-        """Note what each backend's breaker and backlog are, as long as the home is open."""
-        while True:
-            for _ in range(SAVE_EVERY):
-                try:
-                    await self.note_backends()
-                except Exception as error:  # noqa: BLE001 — a journal that cannot be read now must not end the log
-                    log.debug("the backends were not noted: %s", type(error).__name__)
-                await asyncio.sleep(SAMPLE_S)
-            await self._save_backends()
-
-    async def _save_backends(self) -> None:
-        try:
-            self.require_home()  # nothing is written into another home that took its place
-            await self.backend_log.save()
-        except (OSError, FusionError) as error:  # a full disk must neither end the log nor the closing of the home
-            log.debug("the states of the backends were not saved: %s", type(error).__name__)
-
-    async def _note_sizes_regularly(self) -> None:
-        """Note the bytes of the home's parts, as long as it is open."""
-        await asyncio.sleep(FIRST_LOOK_S)
-        while True:
-            try:
-                await self.note_sizes()
-            except OSError as error:  # a full disk must not end the log
-                log.debug("the sizes were not noted: %s", type(error).__name__)
-            await asyncio.sleep(EVERY_S)
-
-    async def note_sizes(self) -> None:
-        """Note today's bytes of the home's parts. Raises OSError."""
-        today = self.live.now().astimezone(UTC).date()
-        await asyncio.to_thread(lambda: self.size_log.note(today, sizes(self.settings.home)))
-
-    async def note_backends(self) -> None:
-        """Note what each backend's breaker and backlog are now."""
-        backlog = await self.deliverer.backlog()
-        states = {name: (status_of(one), backlog.get(name, 0)) for name, one in self.guarded.items()}
-        self.backend_log.note(self.live.now(), states)
-
 
 def _allowed_settings(config: Settings | Path | str | None, home: Path | None) -> Settings:
     """The settings of a home that may be opened. Raises HomeNotAllowed.
@@ -902,8 +739,3 @@ def _allowed_settings(config: Settings | Path | str | None, home: Path | None) -
     settings = load(file, home=home)
     require(settings.home, named=located.named or settings.home != located.path, config=file)
     return settings
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
