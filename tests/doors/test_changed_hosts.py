@@ -19,8 +19,8 @@ from fusion.doors.cli.finding import Finding
 from fusion.doors.cli.host_files import HOSTS, NAME
 from fusion.doors.hook_calls import FOLDER, UNKNOWN, last_calls, record
 from fusion.trust import allow
+from tests.doors.claude_hooks import SESSION, Talk, context, hook, is_silent, kept
 from tests.doors.fakes import SMALL, server_stopped
-from tests.doors.test_hooks import SESSION, Talk, context, hook, is_silent, kept
 
 KNOWN, ASKED = "Our chains come from Kedjan.", "where do our chains come from?"
 EVENT = "user-prompt-submit"

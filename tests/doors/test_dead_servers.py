@@ -27,8 +27,8 @@ from fusion.home import Located
 from fusion.integrations import agent_memory
 from fusion.local_server import HELLO_MS, LOG, failed_start, hello_s
 from fusion.trust import allow
+from tests.doors.claude_hooks import hook, is_silent
 from tests.doors.fakes import SMALL, server_stopped
-from tests.doors.test_hooks import hook, is_silent
 
 MOST_MS = 300
 LIMIT = "FUSION_HOOKS__HELLO_TIMEOUT_MS"

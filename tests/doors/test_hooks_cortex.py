@@ -11,8 +11,8 @@ import pytest
 from fusion.client import Client
 from fusion.contract import Asker
 from fusion.lib.budget import estimate_tokens
+from tests.doors.claude_hooks import hook, real
 from tests.doors.fakes import FakeFusion, serving_home
-from tests.doors.test_hooks import hook, real
 
 __all__ = ["real"]  # the fixture of a real home
 

@@ -19,8 +19,8 @@ from fusion.home import ServerRecord, write_record
 from fusion.ingest.intake import NewMemory
 from fusion.journal import Journal
 from fusion.trust.token import home_token
+from tests.doors.claude_hooks import context, hook
 from tests.doors.fakes import FakeFusion, app_over, serving
-from tests.doors.test_hooks import context, hook
 from tests.doors.test_mcp import connected, said
 from tests.patience import load
 

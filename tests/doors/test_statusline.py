@@ -12,8 +12,8 @@ import pytest
 from fusion.client import Client
 from fusion.doors.pause import FILE, is_paused, set_paused
 from fusion.trust import allow
+from tests.doors.claude_hooks import hook
 from tests.doors.fakes import SMALL, server_stopped
-from tests.doors.test_hooks import hook
 
 
 @pytest.fixture
