@@ -338,7 +338,8 @@ class Deliverer:
         """By event number, the outcomes of deletions that were not completed before, and of those that were."""
         store = self._backends[name]
         if not isinstance(store, Forgets):
-            await self._outbox.mark_forgotten(name, [(one.seq, "hidden") for one in batch])
+            claimed = await self._outbox.claim(name, [one.seq for one in batch], "forget")
+            await self._outbox.mark_forgotten(name, [(seq, "hidden") for seq in claimed])
             return {one.seq: "hidden" for one in batch}
         for one in batch:
             self._extractions.pop(one.event.event_id, None)

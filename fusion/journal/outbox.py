@@ -297,13 +297,43 @@ class Outbox:
         )
 
     async def mark_delivered(self, backend: str, acknowledged: Iterable[tuple[int, Sequence[str]]]) -> None:
-        """Mark (seq, native ids) as delivered. Events that have been deleted become due for deletion."""
-        await self._database.execute_many(
+        """Mark (seq, native ids) as delivered. Events that have been deleted become due for deletion.
+
+        That also holds where this gateway's claim has ended: another one may have deleted the event before it was
+        stored here. An event that is still current is left to the gateway that has claimed it since.
+        """
+        stored = {seq: list(ids) for seq, ids in acknowledged}
+        mark = (
             "update delivery set native_ids = ?, reason = null, next_at = 0, state = case when "
             f"(select {LIVE} from event e where e.seq = delivery.seq) then 'done' else 'forget' end{self._release} "
-            f"where backend = ? and seq = ?{self._mine}",
-            [(json.dumps(list(ids)), backend, seq) for seq, ids in acknowledged],
+            "where backend = ? and seq = ?"
         )
+        mine = f"select seq from delivery where backend = ? and seq in {VALUES}{self._mine}"
+
+        def work(db: Connection) -> None:
+            claimed = set(stored)
+            if self._database.shared:
+                claimed = {row["seq"] for row in db.execute(mine, (backend, json.dumps(list(stored))))}
+            db.executemany(mark, [(json.dumps(stored[seq]), backend, seq) for seq in stored if seq in claimed])
+            for seq in stored.keys() - claimed:
+                self._delete_again(db, backend, seq, stored[seq])
+
+        await self._database.write(work)
+
+    def _delete_again(self, db: Connection, backend: str, seq: int, native_ids: Sequence[str]) -> None:
+        """Make the deletion of an event due that was stored after it was deleted.
+
+        The claim of a gateway that is deleting it ends: it may have looked before the event was stored.
+        """
+        dead = f"backend = ? and seq = ? and not (select {LIVE} from event e where e.seq = delivery.seq)"
+        row = db.execute(f"select native_ids from delivery where {dead}", (backend, seq)).fetchone()
+        if row is not None:
+            every = list(dict.fromkeys([*json.loads(row["native_ids"]), *native_ids]))
+            db.execute(
+                "update delivery set state = 'forget', native_ids = ?, attempts = 0, next_at = 0, reason = null"
+                f"{self._release} where backend = ? and seq = ?",
+                (json.dumps(every), backend, seq),
+            )
 
     async def give_up(self, backend: str, seqs: Sequence[int], state: GivenUp, reason: str | None = None) -> None:
         """End pending deliveries that the backend declined or failed; deletions stay due."""
@@ -314,10 +344,10 @@ class Outbox:
         )
 
     async def mark_forgotten(self, backend: str, outcomes: Sequence[tuple[int, Forgotten]]) -> None:
-        """Mark deletions by event number with their outcomes, unless an event is to be delivered again."""
+        """Mark claimed deletions by event number with their outcomes, unless an event is to be delivered again."""
         await self._database.execute_many(
             f"update delivery set state = ?, native_ids = '[]', reason = null{self._release} "
-            f"where backend = ? and seq = ? and state = 'forget'{self._free}",
+            f"where backend = ? and seq = ? and state = 'forget'{self._mine}",
             [(outcome, backend, seq) for seq, outcome in outcomes],
         )
 

@@ -165,6 +165,32 @@ async def test_a_delivery_is_claimed_by_one_gateway_until_its_lease_ends(pair) -
     assert await pair[0].backlog() == {}
 
 
+@pytest.mark.feature("an event that a gateway stores after another one has deleted it is deleted again")
+@pytest.mark.parametrize("deleting", [False, True])
+async def test_an_event_that_is_stored_after_its_deletion_is_deleted_again(pair, deleting) -> None:
+    """The first gateway stood still for longer than its claim. The second one has deleted the event by then, or has
+    looked for it and not marked that yet."""
+    one, two = outboxes(*pair)
+    later = NOW + timedelta(minutes=1)
+    (stored,) = await append(pair[0], event("Ana keeps the spare key under the third pot"))
+    (due,) = await one.due("shelf", later, 9)
+    assert await one.mark_sent("shelf", [due.seq]) == {due.seq}
+    await expire(pair[0])
+    await pair[1].forget([stored.ref], ME)
+    assert await two.claim("shelf", [due.seq], "forget") == {due.seq}
+    if not deleting:
+        await two.mark_forgotten("shelf", [(due.seq, "absent")])
+        assert await two.due_deletions("shelf", later, 9) == []
+    await one.mark_delivered("shelf", [(due.seq, ["late"])])
+    if deleting:
+        await two.mark_forgotten("shelf", [(due.seq, "absent")])
+    (deletion,) = await two.due_deletions("shelf", later, 9)
+    assert deletion.native_ids == ("late",)
+    assert await one.claim("shelf", [due.seq], "forget") == {due.seq}
+    await one.mark_forgotten("shelf", [(due.seq, "deleted")])
+    assert await pair[0].backlog() == {}
+
+
 async def test_an_event_is_not_deleted_while_another_gateway_delivers_it(pair) -> None:
     one, two = outboxes(*pair)
     (stored,) = await append(pair[0], event("Ana keeps the spare key under the third pot"))
