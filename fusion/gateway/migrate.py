@@ -429,8 +429,7 @@ def to_sqlite(move: Move, server: Server, *, dry_run: bool = False) -> Migrated:
                     break
             with _fenced(move):
                 fence = move.clock()
-                tenants = there.tenants()
-                with there.fence(tenants):
+                with there.fence() as tenants:
                     for tenant in tenants:
                         copied, _ = _into_files(tenant, there, files, verified, move.report)
                         copies.append(copied)

@@ -29,6 +29,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8Dumper, NumericLoader
 from psycopg.types.string import StrDumper
 
+from fusion.contract import Scope
 from fusion.errors import (
     BadInput,
     DatabaseUnreachable,
@@ -435,6 +436,8 @@ def _limits() -> str:
 
 # One tenant -----------------------------------------------------------------------------------------------------------
 
+LOCK_TENANTS = "select pg_advisory_xact_lock(hashtext('fusion.tenant'))"
+"""holds the tenants of a database as they are until the end of the transaction"""
 _REGISTRY = """
 create schema if not exists fusion;
 create table if not exists fusion.tenant(schema text primary key, name text not null);
@@ -474,7 +477,7 @@ end $$
 def create_schema(raw: psycopg.Connection[Any], tenant: str, steps: Sequence[str], oldest: int) -> None:
     """Make a tenant's schema, without row-level security, in the caller's transaction."""
     schema = schema_of(tenant)
-    raw.execute("select pg_advisory_xact_lock(hashtext('fusion.tenant'))")
+    raw.execute(LOCK_TENANTS)
     raw.execute(_REGISTRY)
     raw.execute("insert into fusion.tenant values(%s, %s)", (schema, _readable_name(tenant)))
     raw.execute(f"create schema {schema}")
@@ -633,13 +636,12 @@ class Database(database.Database):
             f"select pg_advisory_xact_lock({self._lock_number}); set local lock_timeout to '{BUSY_S}s'"
         )
         with self._server.errors(), self._server.transaction(begin) as (raw, _):
-            there, some_are_closed = raw.execute(
-                "select to_regnamespace(%s) is not null, to_regclass('fusion.closed') is not null", (self.name,)
-            ).fetchone() or (False, False)
-            if some_are_closed:
-                self._refuse_closed(raw)
+            (there,) = raw.execute("select to_regnamespace(%s) is not null", (self.name,)).fetchone() or (False,)
+            self._refuse_closed(raw)
             if not there:
                 version = 0
+                raw.execute(LOCK_TENANTS)
+                self._refuse_closed(raw)  # it may have been moved away while this waited
                 create_schema(raw, self._tenant, steps, oldest)
             else:
                 self._select(raw)
@@ -656,7 +658,11 @@ class Database(database.Database):
         raw.execute(chosen(self.name))
 
     def _refuse_closed(self, raw: psycopg.Connection[Any]) -> None:
-        found = raw.execute("select why from fusion.closed where schema = %s", (self.name,)).fetchone()
+        """Raises SettingsError for a tenant that was moved away or is being filled, and for one whose home was."""
+        if raw.execute("select to_regclass('fusion.closed') is null").fetchone() == (True,):
+            return
+        schemas = [self.name, schema_of(Scope().tenant)]
+        found = raw.execute("select why from fusion.closed where schema = any(%s)", (schemas,)).fetchone()
         if found is not None:
             raise SettingsError(f"{self.place} {found[0]}")
 

@@ -21,6 +21,7 @@ from fusion.store.copies import Values
 from fusion.store.postgres import (
     BUSY_S,
     CLOSED,
+    LOCK_TENANTS,
     READ_ONLY,
     Server,
     chosen,
@@ -293,18 +294,21 @@ class Migration:
         secure_rows(self._raw, schema)
 
     @contextmanager
-    def fence(self, tenants: Iterable[str]) -> Iterator[None]:
-        """A transaction during which no gateway writes to these tenants; reads go on. Others' writes wait, or get 503.
+    def fence(self) -> Iterator[list[str]]:
+        """A transaction during which no gateway writes, and none makes a tenant; reads go on. Others' writes wait, or
+        get 503. Gives the tenants that there are.
 
         Raises StoreBusy if a gateway's own write does not end.
         """
         with self.server.errors(), _transaction(self._raw):
             self._raw.execute(f"set local lock_timeout to '{2 * BUSY_S}s'")
+            self._raw.execute(LOCK_TENANTS)
+            tenants = self.tenants()
             for tenant in tenants:
                 schema = schema_of(tenant)
                 self._raw.execute(f"select pg_advisory_xact_lock({lock_number(schema)})")
                 self._raw.execute(f"lock table {schema}.receipt in share mode")
-            yield
+            yield tenants
 
     def move_away(self, journals: Mapping[str, str], now: datetime) -> list[str]:
         """Rename the schemas of tenants, within the fence, so that no gateway finds them; returns the new names.

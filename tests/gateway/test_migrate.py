@@ -385,7 +385,8 @@ async def test_a_home_that_another_command_holds_is_left_alone(home: Path, serve
 
 
 async def test_on_the_way_back_other_gateways_cannot_write_and_then_are_refused(home: Path, server: Server) -> None:
-    """Reads go on meanwhile. A gateway that starts later, and one that runs, get a clear error."""
+    """Reads go on meanwhile. A gateway that starts later, and one that runs, get a clear error; also for a tenant that
+    is new, meanwhile and afterwards: what is acknowledged must not stay behind."""
     await fill_home(home)
     to_server(home, server)
     other = await open_there(server)
@@ -395,6 +396,8 @@ async def test_on_the_way_back_other_gateways_cannot_write_and_then_are_refused(
         with pytest.raises(StoreBusy, match="another gateway is writing"):
             await other.write(use.keep, {"e1": use.Use(2, datetime.now(UTC))}, {})
         assert (await other.watermark()).events
+        with pytest.raises(StoreBusy, match="another gateway is writing"):
+            await Journal.open_shared(server, "a tenant made meanwhile")
         busy.append(True)
 
     loop = asyncio.get_running_loop()
@@ -408,8 +411,10 @@ async def test_on_the_way_back_other_gateways_cannot_write_and_then_are_refused(
     with pytest.raises(BackendUnreachable, match="fusion migrate"):
         await other.watermark()
     await other.close()
-    with pytest.raises(SettingsError, match="was moved to SQLite by `fusion migrate` on 20"):
-        await open_there(server)
+    for opening in (open_there(server), Journal.open_shared(server, "a tenant made later")):
+        with pytest.raises(SettingsError, match="was moved to SQLite by `fusion migrate` on 20"):
+            await opening
+    assert server.tenants() == []
 
 
 # Killed ---------------------------------------------------------------------------------------------------------------
