@@ -32,6 +32,9 @@ from fusion.lib.words import content_hash
 _SCHEMA_CHARS = 40
 """of a schema's name, so that the name of a tenant's is no longer than the 63 that PostgreSQL keeps"""
 
+_SHARED_SCHEMAS = ("public", "extensions", "information_schema", "fusion")
+"""PostgreSQL looks into the first two for each tenant, because of pgvector; gateways have the last one"""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -53,6 +56,8 @@ class Options:
             raise SettingsError("takes password_env or password_file, not both")
         if not re.fullmatch(rf"[a-z_][a-z0-9_]{{0,{_SCHEMA_CHARS - 1}}}", self.schema):
             raise SettingsError(f"schema is a name of up to {_SCHEMA_CHARS} small letters, digits and _")
+        if self.schema in _SHARED_SCHEMAS or self.schema.startswith("pg_"):
+            raise SettingsError(f'schema = "{self.schema}" is of all tenants: name one of your own')
         if find_spec("psycopg") is None:
             raise SettingsError("needs PostgreSQL's driver: pip install '/path/to/checkout[postgres]'")
         if self.url and "password" in parsed(self.url, "url"):

@@ -22,6 +22,12 @@ LEAST_PGVECTOR = (0, 8)
 SMALL = 64 * 8192
 """bytes of memories, some five hundred, up to which any plan is a good one"""
 
+_OURS = (
+    "EXISTS (SELECT FROM pg_class WHERE relname = %s "
+    "AND relnamespace = to_regnamespace(split_part(current_setting('search_path'), ',', 1)))"
+)
+"""whether a table is in the tenant's own schema: by its name alone it is also found in ``public``"""
+
 _COLUMNS = EVENT_COLUMNS.replace(" integer", " bigint").replace("event_id text", 'event_id text COLLATE "C"', 1)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -117,7 +123,7 @@ async def _create_vectors(connection: Connection, embedder: Embedder) -> None:
             f"{MOST_DIMENSIONS}. Fix: set dimensions in [embedder]"
         )
     name = vectors_of(embedder)
-    [(there,)] = await connection.rows("SELECT to_regclass(%s) IS NOT NULL", (name,))
+    [(there,)] = await connection.rows(f"SELECT {_OURS}", (name,))
     if there:
         return
     await connection.rows(
@@ -151,7 +157,5 @@ async def analyse(connection: Connection, vectors: str) -> None:
 async def tables(connection: Connection, embedder: Embedder | None) -> tuple[bool, bool]:
     """Whether the table of memories is there, and that of this model's vectors."""
     name = "" if embedder is None else vectors_of(embedder)
-    [(memories, vectors)] = await connection.rows(
-        "SELECT to_regclass('memory') IS NOT NULL, to_regclass(nullif(%s, '')) IS NOT NULL", (name,)
-    )
+    [(memories, vectors)] = await connection.rows(f"SELECT {_OURS}, {_OURS}", ("memory", name))
     return memories, vectors

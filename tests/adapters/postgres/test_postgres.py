@@ -29,6 +29,7 @@ from adapters.postgres import Postgres, schema
 from adapters.postgres import query as sql
 from adapters.postgres.connections import Connection
 from adapters.postgres.errors import as_backend_error
+from adapters.postgres.options import Options
 from adapters.postgres.query import Asked, Statistics
 from fusion.contract import (
     Backend,
@@ -392,6 +393,38 @@ async def test_words_of_many_languages_are_found(
         assert (await backend.search(make_query(question)))[0].event_id == event_id(50)
     finally:
         await backend.close()
+
+
+@pytest.mark.feature("PostgreSQL: a tenant's tables are looked for in its own schema alone")
+async def test_tables_in_public_are_nobodys(postgres_database: Database, tmp_path: Path) -> None:
+    """Tables of the same names in `public`, into which every tenant's connection looks, with another user's memory.
+    Before the tenant has tables of its own, and with them: it is neither found, counted nor deleted."""
+    model = FakeEmbedder()
+    filled = await opened(postgres_database, tmp_path / "other", model, schema="another")
+    await filled.remember(make_samples()[:1])
+    await filled.close()
+    with psycopg.connect(postgres_database.admin_url, autocommit=True) as admin:
+        for name in ("memory", "model", "version", schema.vectors_of(model)):
+            admin.execute(f"ALTER TABLE another.{name} SET SCHEMA public")
+    backend = await opened(postgres_database, tmp_path, model)
+    try:
+        for mine in ([], make_samples()[1:2]):
+            await backend.remember(mine)
+            found = await backend.search(make_query(make_samples()[0].event.text))
+            assert [hit.event_id for hit in found] == [one.event.event_id for one in mine]
+            assert (await backend.describe()).items == (await backend.describe()).vectors == len(mine)
+            assert [event.event_id for event, _ in await backend.events("", 10)] == [one.event.event_id for one in mine]
+            assert await backend.forget(event_id(1), ()) == "absent"
+    finally:
+        await backend.close()
+    with psycopg.connect(postgres_database.admin_url) as admin:
+        assert admin.execute("SELECT count(*) FROM public.memory").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("name", ["public", "extensions", "fusion", "information_schema", "pg_temp"])
+def test_a_schema_of_all_tenants_is_refused(name: str) -> None:
+    with pytest.raises(SettingsError, match=f'schema = "{name}" is of all tenants: name one of your own'):
+        Options(url="postgresql://fusion@db/memories", schema=name)
 
 
 # Many gateways --------------------------------------------------------------------------------------------------------
