@@ -16,6 +16,7 @@ from fusion.errors import (
     StoreFull,
     Unauthorized,
 )
+from fusion.store.postgres_reasons import reason
 
 _TRANSIENT = (
     errors.DeadlockDetected,
@@ -24,20 +25,6 @@ _TRANSIENT = (
     errors.CannotConnectNow,
 )
 _LOST = (errors.AdminShutdown, errors.CrashShutdown, errors.IdleSessionTimeout)
-_REASONS = (
-    ("Connection refused", "connection refused"),
-    ("No such file or directory", "no server listens at this socket"),
-    ("timeout expired", "no connection in time"),
-    ("could not translate host name", "no such host"),
-    ("Name or service not known", "no such host"),
-    ("nodename nor servname", "no such host"),
-    ("starting up", "it is starting up"),
-    ("shutting down", "it is shutting down"),
-    ("session is read-only", "no host of the url accepts writes"),
-    ("certificate", "no trusted TLS connection"),
-    ("SSL", "no TLS connection as sslmode asks for"),
-)
-"""texts in the driver's message on a connection that failed, which has no code, and what is said of them"""
 
 
 def is_transient(error: Exception) -> bool:
@@ -123,8 +110,7 @@ def _unreachable(error: Exception, server: str) -> FusionError:
         return SettingsError(f"{server}: there is no database of that name. Fix: create it, or correct url")
     if "too many clients" in said or "too many connections" in said or "remaining connection slots" in said:
         return as_backend_error(errors.TooManyConnections(), server)
-    reason = next((reason for text, reason in _REASONS if text in said), "the connection was lost")
-    return BackendUnreachable(f"{server}: {reason}")
+    return BackendUnreachable(f"{server}: {reason(error) or 'the connection was lost'}")
 
 
 def _refused(server: str, code: str) -> Unauthorized:

@@ -46,6 +46,7 @@ from fusion.store import database
 from fusion.store.database import FENCE, Fence, Outcome, Values, Waiting
 from fusion.store.notifications import Notifications
 from fusion.store.postgres_connections import Connections
+from fusion.store.postgres_reasons import reason
 from fusion.store.postgres_sql import (
     CHANGED,
     FEED,
@@ -219,6 +220,8 @@ class Server:
         self._parameters = _parameters(url)
         self.place = _place(self._parameters)
         self.is_read_only = self.bypasses_row_security = False
+        self.serves = False
+        """whether a tenant was opened: from then on what the server lacks is expected to come back"""
         self._connections = Connections(self.connect, connections, BUSY_S, f"PostgreSQL at {self.place}")
         self.notifications = Notifications(self._parameters, self.place, self.ask)
 
@@ -333,7 +336,17 @@ class Server:
             raise self.translated(error) from None
 
     def translated(self, error: Exception) -> Exception:
-        """The `fusion.errors` error for one of PostgreSQL; any other unchanged. None has the URL or a password."""
+        """The `fusion.errors` error for one of PostgreSQL; any other unchanged. None has the URL or a password.
+
+        While tenants are served, a role, a password or a database that is wrong now was right before: it may be tried
+        again.
+        """
+        found = self._translated(error)
+        if self.serves and isinstance(found, SettingsError | Unauthorized):
+            return DatabaseUnreachable(str(found))
+        return found
+
+    def _translated(self, error: Exception) -> Exception:
         where = f"PostgreSQL at {self.place}"
         match error:
             case errors.InvalidPassword() | errors.InvalidAuthorizationSpecification():
@@ -376,7 +389,8 @@ class Server:
             return StoreBusy(f"{where} takes no more connections now; try again in a moment")
         if "read-only" in said:
             return DatabaseUnreachable(f"{where} {READ_ONLY}")
-        return DatabaseUnreachable(f"{where} does not answer: start it, or correct [database] url")
+        why = f" ({found})" if (found := reason(error)) else ""
+        return DatabaseUnreachable(f"{where} does not answer{why}: start it, or correct [database] url")
 
 
 def _value(last: psycopg.Cursor[Any]) -> Any:
@@ -541,6 +555,7 @@ class Database(database.Database):
             await opened.close()
             raise
         server.notifications.subscribe(opened.name, opened.news.set)
+        server.serves = True
         return opened
 
     @classmethod
@@ -658,13 +673,14 @@ class Database(database.Database):
         raw.execute(chosen(self.name))
 
     def _refuse_closed(self, raw: psycopg.Connection[Any]) -> None:
-        """Raises SettingsError for a tenant that was moved away or is being filled, and for one whose home was."""
+        """Raises SettingsError for a tenant that was moved away or is being filled, and for one whose home was; or
+        DatabaseUnreachable in a gateway that serves."""
         if raw.execute("select to_regclass('fusion.closed') is null").fetchone() == (True,):
             return
         schemas = [self.name, schema_of(Scope().tenant)]
         found = raw.execute("select why from fusion.closed where schema = any(%s)", (schemas,)).fetchone()
         if found is not None:
-            raise SettingsError(f"{self.place} {found[0]}")
+            raise (DatabaseUnreachable if self._server.serves else SettingsError)(f"{self.place} {found[0]}")
 
     def _require_known(self, oldest: int) -> None:
         if oldest > self._version:

@@ -100,6 +100,40 @@ def both(database: Database, standby: PostgreSQL, more: str = "") -> str:
     return f"postgresql://{who}@127.0.0.1:{parts.port},127.0.0.1:{other.port}/{database.name}{more}"
 
 
+# Put right by its administrator ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.feature("PostgreSQL: a password, role or database that is wrong for a while is answered with 503")
+@pytest.mark.parametrize(
+    ("wrong", "right", "why"),
+    [
+        ("alter role {role} password 'another'", "alter role {role} password '{password}'", "user or the password"),
+        ("alter role {role} nologin", "alter role {role} login", "the role may not log in"),
+        ("alter database {name} rename to elsewhere", "alter database elsewhere rename to {name}", "no such database"),
+        ("alter database {name} allow_connections false", "alter database {name} allow_connections true", "accepts no"),
+    ],
+)
+async def test_what_an_administrator_takes_away_is_expected_back(
+    postgres: PostgreSQL, postgres_database: Database, tmp_path: Path, wrong: str, right: str, why: str
+) -> None:
+    """It was right when the gateway started, so nothing of the gateway's settings has to change."""
+    parts = urlsplit(postgres_database.url)
+    known = {"role": postgres_database.role, "name": postgres_database.name, "password": parts.password}
+    async with served(tmp_path / "home", postgres_database.url) as client:
+        assert (await remember(client, "The heron is on the roof")).status_code == 201
+        ended = f"select pg_terminate_backend(pid) from pg_stat_activity where usename = '{postgres_database.role}'"
+        postgres.execute(wrong.format(**known), ended) if "rename" not in wrong else postgres.execute(
+            ended, wrong.format(**known)
+        )
+        for reply in (await remember(client, "The crow is on the fence"), await ask(client, "where is the heron?")):
+            passes(reply)
+            assert why in reply.text
+        assert (await client.get("/readyz")).status_code == 503
+        postgres.execute(right.format(**known))
+        assert (await remember(client, "The crow is on the fence")).status_code == 201
+        assert (await ask(client, "where is the heron?")).status_code == 200
+
+
 # Failover -------------------------------------------------------------------------------------------------------------
 
 

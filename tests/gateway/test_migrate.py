@@ -26,6 +26,7 @@ from pydantic import SecretStr
 from fusion.errors import (
     BackendUnreachable,
     BadInput,
+    DatabaseUnreachable,
     HomeLocked,
     NotFound,
     SettingsError,
@@ -384,7 +385,9 @@ async def test_a_home_that_another_command_holds_is_left_alone(home: Path, serve
     assert all_of(home) == before
 
 
-async def test_on_the_way_back_other_gateways_cannot_write_and_then_are_refused(home: Path, server: Server) -> None:
+async def test_on_the_way_back_other_gateways_cannot_write_and_then_are_refused(
+    home: Path, server: Server, postgres_database: Database
+) -> None:
     """Reads go on meanwhile. A gateway that starts later, and one that runs, get a clear error; also for a tenant that
     is new, meanwhile and afterwards: what is acknowledged must not stay behind."""
     await fill_home(home)
@@ -412,8 +415,10 @@ async def test_on_the_way_back_other_gateways_cannot_write_and_then_are_refused(
         await other.watermark()
     await other.close()
     for opening in (open_there(server), Journal.open_shared(server, "a tenant made later")):
-        with pytest.raises(SettingsError, match="was moved to SQLite by `fusion migrate` on 20"):
+        with pytest.raises(DatabaseUnreachable, match="was moved to SQLite by `fusion migrate` on 20"):
             await opening
+    with closing(Server(postgres_database.url)) as fresh, pytest.raises(SettingsError, match="was moved to SQLite"):
+        await open_there(fresh)
     assert server.tenants() == []
 
 

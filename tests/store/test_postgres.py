@@ -370,7 +370,7 @@ async def test_a_tenant_sees_nothing_of_another_by_a_qualified_name(server: Serv
     assert await best.read(elsewhere) == []
     for change in (f"delete from {there}", f"update {there} set event_id = 'mine'"):
         assert (await best.write(lambda db, change=change: db.execute(change).rowcount)) == 0
-    with pytest.raises(SettingsError):
+    with pytest.raises(DatabaseUnreachable, match="does not allow that to the role"):
         await best.write(lambda db: db.execute(f"insert into {there} values('x', 'y', null)"))
     assert await keys(acme) == {"secret"}
     await acme.close()
@@ -453,9 +453,13 @@ def refused(url: str) -> FusionError:
 def test_a_server_that_does_not_let_us_in_is_named_without_the_password(postgres_database: Place) -> None:
     password = postgres_database.url.split(":")[2].split("@")[0]
     wrong = postgres_database.url.replace(password, "wr0ng-secret")
+    nowhere = "postgresql://ana:wr0ng-secret@127.0.0.1"
     cases: list[tuple[str, type[FusionError], str]] = [
         (wrong, Unauthorized, "refuses the user or the password"),
-        ("postgresql://ana:wr0ng-secret@127.0.0.1:1/x", DatabaseUnreachable, "127.0.0.1:1/x does not answer: start it"),
+        (f"{nowhere}:1/x", DatabaseUnreachable, "127.0.0.1:1/x does not answer (connection refused): start it"),
+        (f"{nowhere}:99999/x", DatabaseUnreachable, "does not answer (no such port)"),
+        (f"{nowhere}:1/x?sslmode=bogus", DatabaseUnreachable, "does not answer (no such sslmode)"),
+        (f"{postgres_database.url}?sslmode=require", DatabaseUnreachable, "(no TLS connection as sslmode asks for)"),
         (postgres_database.url.rpartition("/")[0] + "/nothing", SettingsError, "no such database"),
     ]
     for url, kind, said in cases:
