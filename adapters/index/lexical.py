@@ -26,6 +26,7 @@ from adapters.index.expansion import keywords
 from fusion.errors import StoreBusy, StoreDamaged, StoreFull
 from fusion.lib.text_cache import text_cache
 from fusion.lib.words import STOP_WORDS, content_hash, stems
+from fusion.store.read_ahead import read_files_ahead
 from fusion.store.seal import Seal
 
 Result = TypeVar("Result")
@@ -100,6 +101,7 @@ class Lexical:
         _sweep(self._folder)
         if not self._seal.take(_segment_files(self._folder)):
             _check_files(self._folder)
+        read_files_ahead(_segment_files(self._folder))
         self._index = tantivy.Index(_schema(), path=str(self._folder), reuse=True)
         self._index.register_tokenizer("terms", TextAnalyzerBuilder(Tokenizer.whitespace()).build())
         self._index.config_reader("manual")

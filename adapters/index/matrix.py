@@ -26,6 +26,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from fusion.lib.accelerator import numkong
+from fusion.store.read_ahead import read_ahead
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -148,7 +149,14 @@ class Matrix:
             self._scales[: len(tags)] = scales
             self._signs[:, : len(tags)] = signs
             self._end, self.count = len(tags), int(np.count_nonzero(tags))
+        self._warm_up()
         return arrays
+
+    def _warm_up(self) -> None:
+        """Read what a search looks at here and there: the first one after a boot would take longer than it may."""
+        read_ahead(self._file)
+        if self.count > self.many:
+            self.search(np.ones(self._dimensions, np.float32) / self._dimensions**0.5, None, 1, lambda slots: ())
 
     def damaged(self, slots: Numbers, sums: Numbers) -> list[int]:
         """The slots of damaged rows, whose bytes differ from what was written, in ascending order."""

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from adapters.index import Entry, Index, vectors
 from adapters.index.lexical import Lexical
-from adapters.index.matrix import checksums
+from adapters.index.matrix import Matrix, checksums
 from adapters.index.vectors import Record, Vectors
 from fusion.errors import StoreDamaged
 from fusion.store.seal import Seal
@@ -417,3 +418,28 @@ async def test_a_sealed_index_reads_no_rows_at_an_opening(tmp_path: Path, monkey
         assert (index.size, index.vectors) == (4, 4)
     async with opened(tmp_path, FakeEmbedder()) as index:
         assert keys(await index.search("blue dog", ANN, 1)) == ["dog"]
+
+
+class FewRows(Matrix):
+    """Any matrix counts as a large one; it counts its searches."""
+
+    many = 2
+    searched = 0
+
+    def search(self, *given: Any) -> list[tuple[str, float]]:
+        FewRows.searched += 1
+        return super().search(*given)
+
+
+@pytest.mark.feature("a large index is searched once as it opens, so that the first question after a boot is answered")
+@pytest.mark.parametrize(("rows", "searched"), [(2, 0), (3, 1)])
+def test_a_large_matrix_is_searched_once_as_it_is_restored(tmp_path: Path, rows: int, searched: int) -> None:
+    """Else its first search reads the file place by place, which takes longer than a question may."""
+    matrix = FewRows(tmp_path / "rows", 8)
+    matrix.write(range(rows), [1] * rows, list(np.ones((rows, 8), np.int8)))
+    matrix.save(tmp_path / "saved", {})
+    FewRows.searched = 0
+    restored = FewRows(tmp_path / "rows", 8)
+    restored.restore(tmp_path / "saved")
+    assert FewRows.searched == searched
+    assert restored.count == rows
