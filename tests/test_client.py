@@ -125,6 +125,20 @@ class TestErrors:
         assert isinstance(problem.error_of({}, 400), BadInput)
         assert type(problem.error_of({}, 500)) is FusionError
 
+    @pytest.mark.feature("text that is not Unicode is refused before it is sent, with a clear error")
+    @pytest.mark.parametrize("method", ["fuse", "remember", "memory", "why", "forget"])
+    def test_text_that_is_not_unicode_is_refused(self, method: str) -> None:
+        """A shell passes on the byte ff as it is: in a body, in a path and in a query string."""
+        build = getattr(Client, method)
+
+        def request() -> None:
+            call = build(ref="m\udcff") if method == "forget" else build("heron \udcff")
+            call.content()
+            call.target("http://127.0.0.1")
+
+        with pytest.raises(BadInput, match="is not Unicode"):
+            request()
+
     async def test_client_without_key_names_the_fix(self) -> None:
         """401 is a matter of settings here."""
         settings = Settings(server=ServerSettings(keys=(KeySettings(name="a", sha256="0" * 64),)))

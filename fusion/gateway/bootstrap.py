@@ -344,7 +344,7 @@ def _open_receipts(settings: Settings, shared: SharedParts, tenant: str) -> Rece
         table: ReceiptTable = ReceiptFile(settings.home / "receipts.sqlite", max_bytes)
     else:
         table = SharedReceipts(shared.server, tenant, max_bytes)
-    return ReceiptStore(table, settings.receipts.keep_days)
+    return ReceiptStore(table, settings.receipts.keep_days, shared.clock)
 
 
 def _history_rules(settings: Settings) -> HistoryRules:

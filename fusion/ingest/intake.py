@@ -57,7 +57,7 @@ def not_one_line(text: str) -> str | None:
     Blocks cite references, so each must be one line of visible characters. References are identities, so a wrong one is
     refused and not corrected.
     """
-    if "\n" in text or "\t" in text or clean(text)[1]:
+    if "\n" in text or "\t" in text or "\U0010ffff" in text or clean(text)[1]:
         return "has a line break, a tab or an invisible character; write it as one plain line"
     return None
 

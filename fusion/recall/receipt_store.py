@@ -6,7 +6,6 @@ import asyncio
 import logging
 import sqlite3
 import threading
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -20,6 +19,7 @@ import zstandard
 
 from fusion.errors import FusionError, NotFound
 from fusion.lib.background_writer import BackgroundWriter
+from fusion.lib.clock import Clock, utc_now
 from fusion.recall.receipt import Receipt, rows_of, with_current_keys
 from fusion.recall.receipt_row import row_of_earlier
 
@@ -108,8 +108,9 @@ class ReceiptTable(Protocol):
     def day(self) -> str:
         """SQL for the day of a receipt since 1970, UTC."""
 
-    def next_seq(self, last: int) -> int:
-        """The place of the next answer in the order of the answers; ``last`` is that of the one before."""
+    def next_seq(self, last: int, now_s: float) -> int:
+        """The place of the next answer in the order of the answers; ``last`` is that of the one before, ``now_s`` the
+        seconds since 1970."""
 
     def write(self, rows: Sequence[Stored], before: float | None) -> None:
         """Store receipts, and drop those from ``before`` that time if one is given, and the oldest beyond the bound."""
@@ -132,9 +133,10 @@ class ReceiptStore(BackgroundWriter):
 
     LINGER_S = 0.25
 
-    def __init__(self, table: ReceiptTable, keep_days: float) -> None:
+    def __init__(self, table: ReceiptTable, keep_days: float, clock: Clock = utc_now) -> None:
         super().__init__()
         self._table = table
+        self._clock = clock
         self._keep_s = keep_days * 86_400
         self._waiting: dict[str, Stored] = {}
         self._swept = 0.0
@@ -148,7 +150,7 @@ class ReceiptStore(BackgroundWriter):
             self._waiting.pop(next(iter(self._waiting)))
         # Serialised at once, while its thousands of small values are still in the processor's cache.
         body = orjson.dumps({**receipt.summary, "candidates": receipt.reasons}, option=orjson.OPT_NON_STR_KEYS)
-        self.last = self._table.next_seq(self.last)
+        self.last = self._table.next_seq(self.last, self._now_s())
         row = receipt.row
         self._waiting[receipt.receipt_id] = Stored(
             self.last,
@@ -162,6 +164,9 @@ class ReceiptStore(BackgroundWriter):
             body,
         )
         self._write_soon()
+
+    def _now_s(self) -> float:
+        return self._clock().timestamp()
 
     async def _write_waiting(self) -> None:
         """Writes the waiting receipts. If that fails they keep waiting, and the log has one warning."""
@@ -184,7 +189,7 @@ class ReceiptStore(BackgroundWriter):
         rows = [
             one._replace(body=compress(one.body)) for one in batch
         ]  # to a sixth, in less time than it saves in writing
-        now = time.time()
+        now = self._now_s()
         sweeps = now - self._swept > 60  # sweeping costs a scan of the index; once a minute is often enough
         self._table.write(rows, now - self._keep_s if sweeps else None)
         if sweeps:
@@ -211,7 +216,7 @@ class ReceiptStore(BackgroundWriter):
         if waiting is not None and waiting.tenant == tenant:
             return waiting.seq
         query = "select seq from receipt where receipt_id = ? and tenant = ? and at >= ?"
-        values = (receipt_id, tenant, time.time() - self._keep_s)
+        values = (receipt_id, tenant, self._now_s() - self._keep_s)
         if (found := await asyncio.to_thread(self._first, query, values)) is None:
             raise self._not_found(receipt_id)
         return int(found[0])
@@ -233,7 +238,7 @@ class ReceiptStore(BackgroundWriter):
             "select seq, row from receipt where tenant = ? and +at >= ? and row is not null and seq < ? and seq > ?"
             f"{equal} order by seq desc limit ?"
         )
-        since = time.time() - self._keep_s
+        since = self._now_s() - self._keep_s
         before = MAX_SEQ if chosen.before is None else chosen.before
         values = (chosen.tenant, since, before, chosen.after or 0, *chosen.equal.values(), limit)
         return [Listed(seq, orjson.loads(row)) for seq, row in self._table.rows(query, values)]
@@ -250,13 +255,13 @@ class ReceiptStore(BackgroundWriter):
             "and exists(select 1 from json_each(cast(row as text), '$.refs') where value = ?)"
         )
         quoted = orjson.dumps(ref.encode("utf-8", "replace").decode()).decode()
-        found = self._table.rows(query, (tenant, time.time() - self._keep_s, quoted, ref))
+        found = self._table.rows(query, (tenant, self._now_s() - self._keep_s, quoted, ref))
         return tuple(receipt_id for (receipt_id,) in found)
 
     async def by_day(self, chosen: ReceiptFilter, since: float) -> Counter[date]:
         """The number of receipts of a list by the day of the question, UTC, since a time in seconds since 1970."""
         await self.flush()
-        return await asyncio.to_thread(self._by_day, chosen, max(since, time.time() - self._keep_s))
+        return await asyncio.to_thread(self._by_day, chosen, max(since, self._now_s() - self._keep_s))
 
     def _by_day(self, chosen: ReceiptFilter, since: float) -> Counter[date]:
         equal = "".join(f" and {name} = ?" for name in chosen.equal)
@@ -267,7 +272,7 @@ class ReceiptStore(BackgroundWriter):
 
     def _body(self, receipt_id: str, tenant: str) -> bytes | None:
         query = "select body from receipt where receipt_id = ? and tenant = ? and at >= ?"
-        found = self._first(query, (receipt_id, tenant, time.time() - self._keep_s))
+        found = self._first(query, (receipt_id, tenant, self._now_s() - self._keep_s))
         return zstandard.ZstdDecompressor().decompress(found[0]) if found else None
 
     async def kept(self, tenant: str) -> int:
@@ -278,7 +283,7 @@ class ReceiptStore(BackgroundWriter):
 
     def _count(self, tenant: str) -> int:
         query = "select count(*) from receipt where tenant = ? and at >= ?"
-        found = self._first(query, (tenant, time.time() - self._keep_s))
+        found = self._first(query, (tenant, self._now_s() - self._keep_s))
         return int(found[0]) if found else 0
 
     async def prune(self, *, dry_run: bool = False) -> int:
@@ -286,7 +291,7 @@ class ReceiptStore(BackgroundWriter):
         return await asyncio.to_thread(self._prune, dry_run)
 
     def _prune(self, dry_run: bool) -> int:
-        before = time.time() - self._keep_s
+        before = self._now_s() - self._keep_s
         if dry_run:
             return int(self._table.rows("select count(*) from receipt where at < ?", (before,))[0][0])
         return self._table.drop(before)
@@ -318,8 +323,8 @@ class ReceiptFile:
             log.error("%s was damaged; it is set aside as %s", file, file.with_suffix(".damaged").name)
             self._database = open_receipts(file)
 
-    def next_seq(self, last: int) -> int:
-        return max(last + 1, time.time_ns() // 1_000_000)
+    def next_seq(self, last: int, now_s: float) -> int:
+        return max(last + 1, int(now_s * 1000))
 
     def write(self, rows: Sequence[Stored], before: float | None) -> None:
         with self._lock:

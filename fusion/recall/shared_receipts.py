@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +34,8 @@ class SharedReceipts:
         self._server, self._tenant, self._max_bytes = server, tenant, max_bytes
         self._number = secrets.randbelow(GATEWAYS)
 
-    def next_seq(self, last: int) -> int:
-        now = max(last // GATEWAYS + 1, time.time_ns() // 1_000_000)
+    def next_seq(self, last: int, now_s: float) -> int:
+        now = max(last // GATEWAYS + 1, int(now_s * 1000))
         return now * GATEWAYS + self._number
 
     def write(self, rows: Sequence[Stored], before: float | None) -> None:

@@ -410,7 +410,7 @@ def _parameters(url: str) -> dict[str, Any]:
     """The parameters of a URL. Of several hosts, it takes the one that accepts writes unless the URL says otherwise."""
     try:
         parts: dict[str, Any] = conninfo_to_dict(url) if url.startswith(("postgresql://", "postgres://")) else {}
-    except psycopg.Error:
+    except (psycopg.Error, UnicodeEncodeError):
         parts = {}
     if not parts:
         raise SettingsError("[database] url is no URL of PostgreSQL: write postgresql://user:password@host:5432/name")

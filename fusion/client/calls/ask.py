@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote
 
 from fusion import wire
-from fusion.client.calls.call import Call
+from fusion.client.calls.call import Call, quoted
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -129,7 +128,7 @@ def records(refs: Sequence[str], *, budget_tokens: int | None = None, **scope: s
 
 def why(ref: str, *, limit: int = 20, **scope: str | None) -> Call[wire.Why]:
     """Where a memory is from, what was decided on it, and the latest blocks and packs with it, each with the reason."""
-    return Call.get(f"/v1/why/{quote(ref, safe='')}", {"limit": limit, **scope})
+    return Call.get(f"/v1/why/{quoted(ref)}", {"limit": limit, **scope})
 
 
 def replay(
@@ -196,7 +195,7 @@ def prefix(*, all_users: bool | None = None, **scope: str | None) -> Call[wire.P
 
 def receipt(receipt_id: str, *, user_id: str | None = None) -> Call[dict[str, Any]]:
     """Why each candidate of one answer is in the block or not. Raises NotFound if the answer was another user's."""
-    return Call.get(f"/v1/receipts/{quote(receipt_id, safe='')}", {"user_id": user_id})
+    return Call.get(f"/v1/receipts/{quoted(receipt_id)}", {"user_id": user_id})
 
 
 def receipts(

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import orjson
 
 from fusion import problem
-from fusion.errors import ServerUnreachable
+from fusion.errors import BadInput, ServerUnreachable
 
 T = TypeVar("T")
 NDJSON = "application/x-ndjson"
+_NO_TEXT = "a text or a name in this request is not Unicode (UTF-8): convert it, or leave the wrong bytes out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,23 @@ class Call(Generic[T]):
         return Call("GET", path, parameters=_flat(arguments or {}))
 
     def target(self, base: str) -> str:
-        """The URL of the request on a server with this base URL."""
-        return base.rstrip("/") + self.path + (f"?{urlencode(self.parameters)}" if self.parameters else "")
+        """The URL of the request on a server with this base URL. Raises BadInput for text that is not Unicode."""
+        try:
+            query = f"?{urlencode(self.parameters)}" if self.parameters else ""
+        except UnicodeEncodeError:
+            raise BadInput(_NO_TEXT) from None
+        return base.rstrip("/") + self.path + query
 
     def content(self) -> bytes | None:
-        """The body as JSON."""
-        return None if self.body is None else orjson.dumps(self.body, default=_container, option=orjson.OPT_UTC_Z)
+        """The body as JSON. Raises BadInput for text that is not Unicode."""
+        if self.body is None:
+            return None
+        try:
+            return orjson.dumps(self.body, default=_container, option=orjson.OPT_UTC_Z)
+        except orjson.JSONEncodeError as error:
+            if "UTF-8" not in str(error):
+                raise
+            raise BadInput(_NO_TEXT) from None
 
     def all_headers(self, more: Mapping[str, str]) -> dict[str, str]:
         """The request's headers and ``more``; the request's own win."""
@@ -53,6 +65,14 @@ class Call(Generic[T]):
         if self.pieces is not None:
             content_type = {"content-type": NDJSON}
         return {**content_type, **more, **(self.headers or {})}
+
+
+def quoted(text: str, safe: str = "") -> str:
+    """A part of a path. Raises BadInput for text that is not Unicode."""
+    try:
+        return quote(text, safe=safe)
+    except UnicodeEncodeError:
+        raise BadInput(_NO_TEXT) from None
 
 
 def parse_reply(url: str, status: int, body: bytes) -> Any:

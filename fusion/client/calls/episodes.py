@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from fusion import wire
-from fusion.client.calls.call import Call, not_none
+from fusion.client.calls.call import Call, not_none, quoted
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -43,13 +42,13 @@ def query_episodes(
 
 def episode(ref: str, **scope: str | None) -> Call[wire.Episode]:
     """One episode by its ref, as ep:7, with its payload."""
-    return Call.get(f"/v1/episodes/{quote(ref, safe='')}", scope)
+    return Call.get(f"/v1/episodes/{quoted(ref)}", scope)
 
 
 def grade_episode(ref: str, importance: float | str, *, why: str = "", **scope: str | None) -> Call[wire.Episode]:
     """Set the importance of one episode by hand: 0 to 1, or must_remember, nice_to_have, ignore or unknown."""
     body = {"importance": importance, "why": why, **scope}
-    return Call("PATCH", f"/v1/episodes/{quote(ref, safe='')}", not_none(body))
+    return Call("PATCH", f"/v1/episodes/{quoted(ref)}", not_none(body))
 
 
 def working_set(*, limit: int = 12, **scope: str | None) -> Call[wire.WorkingSet]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote
 
 from fusion import wire
-from fusion.client.calls.call import Call, not_none
+from fusion.client.calls.call import Call, not_none, quoted
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -25,7 +24,7 @@ def do(
 
     A verb may go through a whole store, so the timeout is an hour.
     """
-    path = f"/v1/backends/{quote(backend, safe='')}/{quote(verb, safe='')}"
+    path = f"/v1/backends/{quoted(backend)}/{quoted(verb)}"
     return Call("POST", path, {**(arguments or {}), **not_none(scope)}, timeout_s=VERB_S)
 
 
@@ -94,7 +93,7 @@ def audit(
 
 
 def _job(name: str) -> str:
-    return f"/v1/jobs/{quote(name, safe='')}"
+    return f"/v1/jobs/{quoted(name)}"
 
 
 def export(*, tenant: str | None = None, user_id: str | None = None) -> Call[bytes]:

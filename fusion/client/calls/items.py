@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from fusion import wire
-from fusion.client.calls.call import Call, not_none
+from fusion.client.calls.call import Call, not_none, quoted
 from fusion.lib.item_address import Address
 
 
@@ -66,4 +65,4 @@ def item_namespaces(
 
 def _item(namespace: Sequence[str], key: str) -> str:
     address = Address(tuple(namespace), key)
-    return f"/v1/items/{quote(address.path)}"
+    return f"/v1/items/{quoted(address.path, safe='/')}"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote
 
 from fusion import wire
-from fusion.client.calls.call import Call, not_none
+from fusion.client.calls.call import Call, not_none, quoted
 from fusion.trust.token import READER_HEADER
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def remember(
 
 def memory(ref: str, **scope: str | None) -> Call[wire.StoredMemory]:
     """One memory by its ref."""
-    return Call.get(f"/v1/memories/{quote(ref, safe='')}", scope)
+    return Call.get(f"/v1/memories/{quoted(ref)}", scope)
 
 
 def memories(
@@ -99,7 +98,7 @@ def update(
     """
     said = {"text": text, "kind": kind, "valid_from": valid_from, "valid_to": valid_to, "origin": origin, **scope}
     headers = not_none({"idempotency-key": idempotency_key})
-    return Call("PATCH", f"/v1/memories/{quote(ref, safe='')}", not_none(said), headers=headers)
+    return Call("PATCH", f"/v1/memories/{quoted(ref)}", not_none(said), headers=headers)
 
 
 def set_state(
@@ -145,7 +144,7 @@ def set_states(
 
 def trust(ref: str, **scope: str | None) -> Call[wire.TrustReport]:
     """The trust of a memory: where it comes from, each change of it, and its use."""
-    return Call.get(f"/v1/trust/{quote(ref, safe='')}", not_none(scope))
+    return Call.get(f"/v1/trust/{quoted(ref)}", not_none(scope))
 
 
 def plans(*, everything: bool = False, limit: int = 20, **scope: str | None) -> Call[wire.Plans]:
@@ -200,7 +199,7 @@ def retire(
 
 def forget(ref: str, **scope: str | None) -> Call[wire.Forgotten]:
     """Forget one memory everywhere; the reply says what each backend did."""
-    return Call("DELETE", f"/v1/memories/{quote(ref, safe='')}", parameters=not_none(scope))
+    return Call("DELETE", f"/v1/memories/{quoted(ref)}", parameters=not_none(scope))
 
 
 def forget_many(

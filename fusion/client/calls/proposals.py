@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from fusion import wire
-from fusion.client.calls.call import Call, not_none
+from fusion.client.calls.call import Call, not_none, quoted
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -89,4 +88,4 @@ def decide_triage(item: str, choice: str, *, why: str = "", **scope: str | None)
 
 
 def _proposal(name: str) -> str:
-    return f"/v1/proposals/{quote(name, safe='')}"
+    return f"/v1/proposals/{quoted(name)}"

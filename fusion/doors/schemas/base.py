@@ -31,9 +31,12 @@ D = TypeVar("D")
 
 
 def printable(text: str) -> str:
-    """Refuse a NUL: stores and prompts cannot hold one, and dropping it would change the text."""
+    """Refuse a NUL: stores and prompts cannot hold one, and dropping it would change the text. U+10FFFF, which is no
+    character, stands for it in PostgreSQL."""
     if "\0" in text:
         raise ValueError("has a NUL character; remove it")
+    if "\U0010ffff" in text:
+        raise ValueError("has U+10FFFF, which is no character; remove it")
     return text
 
 
