@@ -340,7 +340,7 @@ async def test_near_duplicate_flood_is_bounded(home: Path) -> None:
         await remember(gateway)
         fused = (await client.post("/fuse", json={**QUESTION, "explain": True})).json()
     [flood] = [row for row in fused["backends"] if row["name"] == "flood"]
-    assert flood["count"] <= 100  # the recipe's depth
+    assert flood["count"] <= 200  # the recipe's max_depth
     assert flood["dropped"] == {"over_limit": 10_000 - flood["count"], "cut_text": flood["count"]}
     assert len(fused["explain"]["candidates"]) <= 200
     assert all(len(member["text"]) <= TEXT_CHARS for memory in fused["memories"] for member in memory["members"])
