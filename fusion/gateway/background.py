@@ -42,7 +42,7 @@ class Background(TenantParts):
     """The background tasks of an open home, for one tenant."""
 
     @asynccontextmanager
-    async def in_background(self) -> AsyncIterator[None]:
+    async def _running_tasks(self) -> AsyncIterator[None]:
         """Run the tasks until the end of the block."""
         async with AsyncExitStack() as stack:
 

@@ -179,7 +179,7 @@ class Gateway(
             stack.push_async_callback(gateway._finish_background)
             stack.push_async_callback(gateway.prepared.close)
             stack.push_async_callback(gateway.syntheses.close)
-            await stack.enter_async_context(gateway.in_background())
+            await stack.enter_async_context(gateway._running_tasks())
             yield gateway
 
     @in_tenant
