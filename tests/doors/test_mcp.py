@@ -395,6 +395,7 @@ class TestCalls:
             ("memory_get", {"ref": "m404"}, "There is no such memory here."),
             ("memory_store", {"text": "x", "kind": "thought"}, "kind: Input should be 'rule'"),
             ("memory_store", {"text": "x\0y"}, "text: has a NUL character; remove it"),
+            ("memory_store", {"text": "x\U0010ffffy"}, "text: has U+10FFFF, which is no character; remove it"),
             ("memory_forget", {"ref": "m404"}, "There is no such memory here."),
             ("memory_forget", {}, "give ref or query, one of the two"),
             ("memory_forget", {"ref": "m1z", "query": "x"}, "give ref or query, one of the two"),

@@ -122,9 +122,8 @@ async def test_what_an_administrator_takes_away_is_expected_back(
     async with served(tmp_path / "home", postgres_database.url) as client:
         assert (await remember(client, "The heron is on the roof")).status_code == 201
         ended = f"select pg_terminate_backend(pid) from pg_stat_activity where usename = '{postgres_database.role}'"
-        postgres.execute(wrong.format(**known), ended) if "rename" not in wrong else postgres.execute(
-            ended, wrong.format(**known)
-        )
+        # Before, as a database in use cannot be renamed; and after, as those that are logged on stay so.
+        postgres.execute(ended, wrong.format(**known), ended)
         for reply in (await remember(client, "The crow is on the fence"), await ask(client, "where is the heron?")):
             passes(reply)
             assert why in reply.text

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fusion.contract import Place, Scope
 from fusion.errors import BadInput, KeyInUse, KeyReused, NotFound
 from fusion.ingest.deliver import Deliverer
-from fusion.ingest.intake import MAX_TEXT_CHARS, Intake, NewMemory, Replayed
+from fusion.ingest.intake import MAX_TEXT_CHARS, Intake, NewMemory, Replayed, not_one_line
 from fusion.journal import Journal
 from fusion.lib.clean import clean
 from fusion.lib.envelope import without_own_block
@@ -459,3 +459,9 @@ async def test_a_duplicate_reports_no_secrets(home):
     """Nothing was taken out of what was not stored."""
     replies = NewMemory("my key is sk-ant-api03-" + "Q" * 30, place=Place("talk", 1, 1))
     assert [(await home.intake.remember([replies]))[0].redacted for _ in range(2)] == [1, 0]
+
+
+@pytest.mark.feature("U+10FFFF, which is no character and stands for NUL in PostgreSQL, is refused in names")
+def test_a_name_with_what_stands_for_nul_is_refused() -> None:
+    assert not_one_line("ana\U0010ffff")
+    assert not_one_line("ana") is None

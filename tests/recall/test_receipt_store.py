@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -351,3 +352,14 @@ async def rows_of(server: Server, tenant: str) -> Sequence[Mapping[str, str]]:
     return await asyncio.to_thread(
         server.run, tenant, lambda db: db.execute("select receipt_id from receipt").fetchall()
     )
+
+
+@pytest.mark.feature("receipts are numbered by the time of their home, which is the database's where gateways share it")
+@pytest.mark.parametrize("year", [2020, 2040])
+async def test_receipts_are_numbered_by_the_clock_they_are_given(tmp_path: Path, year: int) -> None:
+    """Not by the machine's: the number is the milliseconds since 1970."""
+    at = datetime(year, 1, 1, tzinfo=UTC)
+    receipts = ReceiptStore(ReceiptFile(tmp_path / "receipts.sqlite"), 7, lambda: at)
+    receipts.keep(receipt("first", at=at.timestamp()))
+    assert receipts.last == at.timestamp() * 1000
+    await receipts.close()
