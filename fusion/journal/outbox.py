@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -172,16 +173,28 @@ class Outbox:
         """The deliveries to ``backend`` that are due by ``now``, oldest first; with ``urgent`` only urgent ones."""
         return await self._open(backend, "pending", now, limit, "and d.urgent = 1" if urgent else "")
 
-    async def claim(self, backend: str, seqs: Sequence[int], state: str) -> set[int]:
-        """Claim deliveries, or deletions, that are still in this state and that no other gateway is making."""
+    async def claim(self, backend: str, seqs: Sequence[int], state: str, *, sent: bool = False) -> set[int]:
+        """Claim deliveries, or deletions, that are still in this state and that no other gateway is making.
+
+        With ``sent`` they are marked as begun. This waits for no transaction of another gateway, unless that one holds
+        some of the rows: it may be about to change their state.
+        """
         if not self._database.shared:
             return set(seqs)
         claimed = (
-            f"update delivery set claimed_by = ?, claimed_until = {_LEASE} "
-            f"where backend = ? and state = ? and seq in {VALUES}{self._free} returning seq"
+            f"update delivery set claimed_by = ?, claimed_until = {_LEASE}{', sent = 1' if sent else ''} "
+            f"where backend = ? and seq in (select seq from delivery where backend = ? and state = ? "
+            f"and seq in {VALUES}{self._free} for update skip locked) returning seq"
         )
-        given = (self._owner, backend, state, *listed(seqs))
-        return await self._database.write(lambda db: {row["seq"] for row in db.execute(claimed, given)})
+
+        def work(rest: Iterable[int], db: Connection) -> set[int]:
+            given = (self._owner, backend, backend, state, *listed(sorted(rest)))
+            return {row["seq"] for row in db.execute(claimed, given)}
+
+        found = await self._database.write_unqueued(partial(work, seqs))
+        if rest := set(seqs) - found:
+            found |= await self._database.write(partial(work, rest))
+        return found
 
     async def unclaimed(self, backends: Sequence[str]) -> Sequence[str]:
         """Those of these backends that have an open delivery or deletion that no gateway is making."""
@@ -214,15 +227,18 @@ class Outbox:
             await asyncio.gather(renewal, return_exceptions=True)
 
     async def _renew(self, backend: str) -> None:
-        renewed = f"update delivery set claimed_until = {_LEASE} where backend = ?{self._mine}"
+        # Of rows that another transaction holds, the claim is renewed the next time.
+        mine = f"select seq from delivery where backend = ?{self._mine} for update skip locked"
+        renewed = f"update delivery set claimed_until = {_LEASE} where backend = ? and seq in ({mine})"
         while True:
             await asyncio.sleep(LEASE_S / 3)
             with suppress(FusionError):  # the next renewal, or the mark, will tell
-                await self._database.write(lambda db: db.execute(renewed, (backend,)).rowcount)
+                await self._database.write_unqueued(lambda db: db.execute(renewed, (backend, backend)).rowcount)
 
     async def mark_sent(self, backend: str, seqs: Sequence[int]) -> set[int]:
         """Mark deliveries as begun; returns those of ``seqs`` that are still pending, and claimed if others share."""
-        seqs = sorted(await self.claim(backend, seqs, "pending"))
+        if self._database.shared:
+            return await self.claim(backend, seqs, "pending", sent=True)
         these = (backend, json.dumps(list(seqs)))
         which = f"where backend = ? and state = 'pending' and seq in {VALUES}"
 
@@ -308,7 +324,8 @@ class Outbox:
             f"(select {LIVE} from event e where e.seq = delivery.seq) then 'done' else 'forget' end{self._release} "
             "where backend = ? and seq = ?"
         )
-        mine = f"select seq from delivery where backend = ? and seq in {VALUES}{self._mine}"
+        # Locked, since others claim without the tenant's lock.
+        mine = f"select seq from delivery where backend = ? and seq in {VALUES}{self._mine} for update"
 
         def work(db: Connection) -> None:
             claimed = set(stored)

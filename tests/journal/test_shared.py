@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -12,8 +13,9 @@ import pytest
 from fusion.contract import Hit, Place, Scope
 from fusion.journal import Journal, feed
 from fusion.journal.external_refs import ExternalItem, store_items
-from fusion.journal.outbox import Outbox
+from fusion.journal.outbox import ClaimsOfOthers, Outbox
 from fusion.lib.ids import external_ref
+from fusion.store.database import Connection
 from tests.ingest.helpers import ME, event
 from tests.journal.conftest import Journals
 from tests.journal.helpers import append, hides, neighbour_texts
@@ -189,6 +191,32 @@ async def test_an_event_that_is_stored_after_its_deletion_is_deleted_again(pair,
     assert await one.claim("shelf", [due.seq], "forget") == {due.seq}
     await one.mark_forgotten("shelf", [(due.seq, "deleted")])
     assert await pair[0].backlog() == {}
+
+
+@pytest.mark.feature("a gateway claims deliveries without waiting for the writes of another one (SKIP LOCKED)")
+async def test_a_claim_waits_for_no_writer_that_holds_none_of_its_rows(pair) -> None:
+    """The other gateway is in the middle of a write, which has the tenant's lock."""
+    one, two = outboxes(*pair)
+    await append(pair[0], event("the first turn about herons", 0), event("the second one", 1))
+    first, second = [due.seq for due in await one.due("shelf", NOW + timedelta(minutes=1), 9)]
+    writes, ends = threading.Event(), threading.Event()
+
+    def hold(db: Connection) -> None:
+        db.execute("update delivery set urgent = 1 where seq = ?", (second,))
+        writes.set()
+        assert ends.wait(60)
+
+    holding = asyncio.create_task(pair[1].write(hold))
+    try:
+        await asyncio.to_thread(writes.wait, 60)
+        assert await one.mark_sent("shelf", [first]) == {first}
+        claiming = asyncio.create_task(one.mark_sent("shelf", [second]))
+        assert await two.claims_of_others() == ClaimsOfOthers(held=True, ended=False)
+        assert not claiming.done()  # its row may be about to be deleted, so this one waits
+    finally:
+        ends.set()
+        await holding
+    assert await claiming == {second}
 
 
 async def test_an_event_is_not_deleted_while_another_gateway_delivers_it(pair) -> None:
