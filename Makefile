@@ -116,7 +116,7 @@ $(NEO4J): tests/bolt/pom.xml
 	    -Dmdep.outputFile="$(CURDIR)/$@"
 
 test-neo4j: compiled $(NEO4J)
-	$(BIN)/python -m pytest -m neo4j $(or $(ARGS),tests/bolt tests/adapters)
+	$(BIN)/python -m pytest -m neo4j $(or $(ARGS),tests/bolt tests/adapters tests/gateway/test_shared_servers.py)
 
 # Cognee and its 170 packages, in their own environment: 1.4 GB, installed once for each version of the lock.
 COGNEE := .cache/cognee/$(firstword $(shell cksum < tests/cognee/requirements.txt))

@@ -1,6 +1,6 @@
 """Three gateways at once on one journal and one store that is a server: each store takes, finds and forgets each once.
 
-PostgreSQL and ArcadeDB are real. Qdrant, Mem0 and Cognee are servers of ours with their routes and shapes.
+PostgreSQL, ArcadeDB and Neo4j are real. Qdrant, Mem0 and Cognee are servers of ours with their routes and shapes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from typing import Any, Self
 import psycopg
 import pytest
 
+from adapters.bolt.dialects import NEO4J
 from adapters.bolt.driver import Bolt
+from adapters.bolt.options import Server
 from adapters.cortex import Cortex
 from adapters.cortex.bolt import BoltGraph
 from adapters.cortex.options import Options
@@ -24,7 +26,7 @@ from fusion.contract import Opening, Scope
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
 from tests.adapters.mem0.test_server import Mem0Behind
-from tests.bolt.servers import ArcadeDB, arcade_at, empty
+from tests.bolt.servers import CONNECT_MS, ArcadeDB, arcade_at, empty
 from tests.chaos import Chaos
 from tests.cognee.server import Served
 from tests.fakes import FakeEmbedder
@@ -95,14 +97,20 @@ async def postgres(folder: Path, database: Database, arcade: str) -> AsyncIterat
 
 @asynccontextmanager
 async def cortex(folder: Path, database: Database, arcade: str) -> AsyncIterator[Store]:
-    bolt = Bolt(arcade_at(arcade, folder), ArcadeDB())
+    async with over_bolt(Bolt(arcade_at(arcade, folder), ArcadeDB())) as held:
+        yield Store({"adapter": "tests.gateway.test_shared_servers:CortexOnArcade", "url": arcade}, held)
+
+
+@asynccontextmanager
+async def over_bolt(bolt: Bolt) -> AsyncIterator[Callable[[], Awaitable[Counter[str]]]]:
+    """What a graph database that is empty before and after has of our texts."""
     await empty(bolt)
 
     async def held() -> Counter[str]:
         rows = await bolt.read("MATCH (n) WHERE n.text IS NOT NULL RETURN n.text AS text", {}, 60.0)
         return texts_in(row["text"] for row in rows)
 
-    yield Store({"adapter": "tests.gateway.test_shared_servers:CortexOnArcade", "url": arcade}, held)
+    yield held
     await empty(bolt)
     await bolt.close()
 
@@ -156,7 +164,20 @@ async def test_three_gateways_share_a_server(
 ) -> None:
     """They open an empty server together; one writes a memory, and another forgets it."""
     monkeypatch.setenv("STORE_URL", postgres_database.url)
-    async with opened(tmp_path, postgres_database, arcade) as store, AsyncExitStack() as stack:
+    async with opened(tmp_path, postgres_database, arcade) as store:
+        await three_gateways(store, tmp_path, postgres_database)
+
+
+@pytest.mark.feature("many gateways: three at once share a cortex in a real Neo4j (`make test-neo4j`)")
+@pytest.mark.neo4j
+async def test_three_gateways_share_a_neo4j(tmp_path: Path, postgres_database: Database, neo4j_url: str) -> None:
+    async with over_bolt(Bolt(Server(neo4j_url, connect_ms=CONNECT_MS), NEO4J)) as held:
+        table = {"adapter": "adapters.cortex:Cortex", "url": neo4j_url, "store": "neo4j"}
+        await three_gateways(Store(table, held), tmp_path, postgres_database)
+
+
+async def three_gateways(store: Store, tmp_path: Path, postgres_database: Database) -> None:
+    async with AsyncExitStack() as stack:
         table = {"deadline_ms": HOUR_MS, **store.table}
 
         def gateway(name: str) -> Any:
