@@ -37,6 +37,7 @@ from fusion.lib import trace
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.clock import Clock, utc_now
 from fusion.lib.pasted import prompt_parts
+from fusion.lib.seldom import Seldom
 from fusion.recall.filter import JOURNAL, Record
 from fusion.recall.gather import Answer, Answered, GuardedBackend, gather, unable
 from fusion.recall.maxsim import best_matches, match_unknown_words
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 log = logging.getLogger(__name__)
+log.addFilter(Seldom())  # a model that is missing fails with each question
 
 INLINE_TOKEN_PAIRS = 400_000
 """pairs of tokens up to which matching runs on the event loop, about a millisecond; a thread would add a fifth"""
