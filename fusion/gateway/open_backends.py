@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 from fusion.contract import Backend, Describes, Features, Hit, Opening, Query
 from fusion.errors import BackendUnreachable, PackageMissing, SettingsError
@@ -16,6 +17,7 @@ from fusion.ingest.verify import Ask
 from fusion.journal import Journal
 from fusion.lib.breaker import Breaker
 from fusion.recall.gather import Bulkhead, GuardedBackend, gather
+from fusion.recall.sanitise import ValidatedHits
 from fusion.settings import BackendSettings, Settings
 
 log = logging.getLogger(__name__)
@@ -140,10 +142,10 @@ async def was_emptied(journal: Journal, guarded: GuardedBackend) -> bool:
 
 def search_function(backends: Mapping[str, GuardedBackend]) -> Ask:
     """A function that returns one backend's hits before any filter; it raises BackendUnreachable if there is no
-    answer."""
+    answer. They are compared with one memory and not ranked, so their words are not counted."""
 
     async def ask(name: str, query: Query) -> Sequence[Hit]:
-        guarded = backends[name]
+        guarded = replace(backends[name], validated=ValidatedHits(counts_words=False))
         (answer,) = await gather(query, [guarded], guarded.deadline_s)
         if answer.status not in ("ok", "empty"):
             raise BackendUnreachable(f"{name} does not answer ({answer.status}) {answer.detail}".rstrip())

@@ -39,14 +39,16 @@ class ValidatedHits:
     """The hits of one backend that were valid and clean, and whose words are counted.
 
     Queries return the same memories again and again, mostly as the same immutable objects, which need no second check.
+    Where hits are not ranked, their words need no counting.
     """
 
-    __slots__ = ("__weakref__", "_parts")
+    __slots__ = ("__weakref__", "_parts", "counts_words")
 
     MAX_HITS = 16_384
     """hits that are kept; then the cache is emptied"""
 
-    def __init__(self) -> None:
+    def __init__(self, *, counts_words: bool = True) -> None:
+        self.counts_words = counts_words
         self._parts: dict[str, tuple[object, ...]] = {}
         emptied_with_texts(self)
 
@@ -110,10 +112,11 @@ def _sanitised_hit(hit: object, counts: Counter[str], validated: ValidatedHits) 
                 return None
             if not changes:
                 validated.add(hit)
-            # Counted now, while other backends are still searching; later stages find the result in the cache.
-            said = spoken(text, changes.get("speaker", hit.speaker))
-            sketch(said)
-            counted(said)
+            if validated.counts_words:
+                # Counted now, while other backends are still searching; later stages find the result in the cache.
+                said = spoken(text, changes.get("speaker", hit.speaker))
+                sketch(said)
+                counted(said)
         if hit.fact is not None and not _is_fact(hit.fact):
             return None
         score = hit.score
