@@ -38,11 +38,12 @@ from fusion.recall.decision import BY_LIMIT, OUT_OF_ROOM, Decision, decision_of,
 from fusion.recall.dedup import AnsweredHits, Candidate, SourceHit
 from fusion.recall.dispute import Dispute, next_to_rivals
 from fusion.recall.event_dates import SEARCHED, EventTime, dated_by, event_in
-from fusion.recall.expand import Pooled, expand
+from fusion.recall.expand import Pooled
 from fusion.recall.filter import JOURNAL, Admitted, Record, admit, admit_one, records_of
 from fusion.recall.gather import Answer
 from fusion.recall.list_all import MAX_LINES, one_each, pack_lines
 from fusion.recall.long_memories import best_of_each_first, best_parts, in_parts, parts_of
+from fusion.recall.neighbours import BackendHits, Neighbours, expanded
 from fusion.recall.pack import Block, Excerpt, Ranking
 from fusion.recall.query_dates import Dates, dates
 from fusion.recall.receipt import Receipt
@@ -57,7 +58,7 @@ from fusion.recall.rerank import (
     signals_of,
     wants_judge,
 )
-from fusion.recall.rrf import Ranked, ceiling, rrf
+from fusion.recall.rrf import ceiling, rrf
 from fusion.recall.shown_before import NOTHING, InContext, shown_keys
 from fusion.recall.signals import Likeness, contexts_of, local_signals
 from fusion.recall.split_query import split_query
@@ -220,10 +221,6 @@ class RecallIO(Protocol):
         ...
 
 
-BackendHits = tuple[str, Sequence[Hit]]
-"""a backend's name and its hits"""
-
-
 Packer = Callable[[Ranking], Awaitable[Block]]
 """makes the block of what was ranked"""
 
@@ -308,13 +305,14 @@ async def fuse(
     candidates = answered.candidates(reworded)
     ranked = rrf(candidates, recipe.fuse)
     ended("merge")
-    neighbours, neighbour_hits, more = await _admitted_neighbours(ranked, query, recipe, io, left_s())
     happened, then = ([], {}) if silent else await _admitted_happenings(query, named, io)
-    known = {**then, **more, **records}
+    neighbours = Neighbours(ranked, query, io, left_s, recipe.expand.span)
+    pool: Sequence[Pooled] = await expanded(ranked, neighbours, recipe.expand, recipe.dedup, happened)
+    known = {**then, **neighbours.records, **records}
     weighed = recipe.rerank.weighed & STANDING
     uses = await io.uses(list(known)) if weighed & USE else {}
     standings = standings_of(known, weighed, uses)
-    pool = with_conflicts(expand(ranked, neighbours, recipe.expand, recipe.dedup, happened), standings)
+    pool = with_conflicts(pool, standings)
     answered_hits = [(answer.backend, answer.hits) for answer in answers]
     said = contradictions(admitted, answered_hits, records, query, recipe.contradictions.single_valued)
     contradicting = by_trust_of_copies(said, pool, admitted)
@@ -407,7 +405,7 @@ async def fuse(
         started,
         without_model=(likeness is not None and not likeness.words) or (model is not None and model.trees is None),
         abstained=None if block.memories else silent or _abstained(block, pool, query, was_asked),
-        neighbour_hits=neighbour_hits,
+        neighbour_hits=neighbours.hits,
         gate_report=gate_report,
         event=event,
         stages=ended.ended,
@@ -601,31 +599,6 @@ async def _admitted(
     for answer in answers:
         admitted[answer.backend], refused[answer.backend] = admit(answer.backend, answer.hits, query, records)
     return admitted, refused, records
-
-
-async def _admitted_neighbours(
-    ranked: Sequence[Ranked], query: Query, recipe: Recipe, io: RecallIO, deadline_s: float
-) -> tuple[dict[str, list[Admitted]], list[BackendHits], Mapping[str, Record]]:
-    """The neighbours that may be shown, by the ref of their best candidate; all by its backend; and their records."""
-    if not recipe.expand.span:
-        return {}, [], {}
-    finds = [(r.candidate.ref, r.candidate.source_hits[0].backend, r.candidate.hit) for r in ranked]
-    found = await io.neighbours(finds, recipe.expand.span, max(0.0, deadline_s * 0.5))
-    records = await records_of([hit for hits in found.values() for hit in hits], io.records)
-    # What was found itself joins as no neighbour, so it need not be admitted again.
-    seen: set[tuple[str, str | None]] = {("", hit.event_id) for _, _, hit in finds if hit.event_id in records}
-    admitted: dict[str, list[Admitted]] = {}
-    for ref, backend, _ in finds:
-        for hit in found.get(ref, ()):
-            # A turn can be a neighbour of several candidates: it counts once, with the best of them.
-            identity = ("", hit.event_id) if hit.event_id in records else (backend, hit.native_id)
-            if identity in seen:
-                continue
-            seen.add(identity)
-            item = admit_one(backend, hit, len(seen), query, records)
-            if isinstance(item, Admitted):
-                admitted.setdefault(ref, []).append(item)
-    return admitted, [(backend, found[ref]) for ref, backend, _ in finds if ref in found], records
 
 
 async def _admitted_happenings(query: Query, named: Dates, io: RecallIO) -> tuple[list[Admitted], Mapping[str, Record]]:

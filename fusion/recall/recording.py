@@ -132,7 +132,11 @@ class Recorder:
         """Records the neighbours of every hit, because in another subset of backends another hit may be shown."""
         self.recording.span = span
         every = {(a.backend, h.native_id): h for a in self.recording.answers.values() for h in a.hits}
-        wanted = [(f"{name}\0{native_id}", name, hit) for (name, native_id), hit in every.items()]
+        wanted = [
+            (f"{name}\0{native_id}", name, hit)
+            for (name, native_id), hit in every.items()
+            if (name, _id(hit)) not in self.recording.neighbours  # the stage asks for a portion at a time
+        ]
         found = await self.io.neighbours(wanted, span, deadline_s)
         for ref, name, hit in wanted:
             self.recording.neighbours[name, _id(hit)] = found.get(ref, ())
