@@ -285,7 +285,7 @@ class Matrix:
         packed = self._fast.dots_pack(small[None, :])
         products = np.empty(count, np.float32)
         for low in range(0, count, _AT_ONCE):
-            block = rows[low : low + _AT_ONCE] if chosen is None else rows[chosen[low : low + _AT_ONCE]]
+            block = rows[low : low + _AT_ONCE] if chosen is None else rows.take(chosen[low : low + _AT_ONCE], axis=0)
             products[low : low + _AT_ONCE] = np.asarray(self._fast.dots_packed(block, packed))[:, 0]
         products *= unit
         return products, float(np.linalg.norm(query - small.astype(np.float32) * unit)) + _SAME
