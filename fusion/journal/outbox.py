@@ -316,7 +316,8 @@ class Outbox:
         """Mark (seq, native ids) as delivered. Events that have been deleted become due for deletion.
 
         That also holds where this gateway's claim has ended: another one may have deleted the event before it was
-        stored here. An event that is still current is left to the gateway that has claimed it since.
+        stored here. An event that is still current is left to the gateway that has claimed it since, and then has the
+        native ids of both: a backend that makes its own holds it twice, and has to delete both.
         """
         stored = {seq: list(ids) for seq, ids in acknowledged}
         mark = (
@@ -325,31 +326,37 @@ class Outbox:
             "where backend = ? and seq = ?"
         )
         # Locked, since others claim without the tenant's lock.
-        mine = f"select seq from delivery where backend = ? and seq in {VALUES}{self._mine} for update"
+        mine = f"select seq, native_ids from delivery where backend = ? and seq in {VALUES}{self._mine} for update"
 
         def work(db: Connection) -> None:
-            claimed = set(stored)
+            claimed = stored
             if self._database.shared:
-                claimed = {row["seq"] for row in db.execute(mine, (backend, json.dumps(list(stored))))}
-            db.executemany(mark, [(json.dumps(stored[seq]), backend, seq) for seq in stored if seq in claimed])
-            for seq in stored.keys() - claimed:
-                self._delete_again(db, backend, seq, stored[seq])
+                rows = db.execute(mine, (backend, json.dumps(list(stored))))
+                claimed = {row["seq"]: _joined(row["native_ids"], stored[row["seq"]]) for row in rows}
+            db.executemany(mark, [(json.dumps(ids), backend, seq) for seq, ids in claimed.items()])
+            for seq in stored.keys() - claimed.keys():
+                self._note_late(db, backend, seq, stored[seq])
 
         await self._database.write(work)
 
-    def _delete_again(self, db: Connection, backend: str, seq: int, native_ids: Sequence[str]) -> None:
-        """Make the deletion of an event due that was stored after it was deleted.
+    def _note_late(self, db: Connection, backend: str, seq: int, native_ids: Sequence[str]) -> None:
+        """Keep the native ids of an event that was stored after the claim on it had ended.
 
-        The claim of a gateway that is deleting it ends: it may have looked before the event was stored.
+        If the event was deleted meanwhile, its deletion becomes due. The claim of a gateway that is deleting it ends:
+        it may have looked before the event was stored.
         """
-        dead = f"backend = ? and seq = ? and not (select {LIVE} from event e where e.seq = delivery.seq)"
-        row = db.execute(f"select native_ids from delivery where {dead}", (backend, seq)).fetchone()
+        row = db.execute(
+            f"select native_ids, (select {LIVE} from event e where e.seq = delivery.seq) as live "
+            "from delivery where backend = ? and seq = ?",
+            (backend, seq),
+        ).fetchone()
         if row is not None:
-            every = list(dict.fromkeys([*json.loads(row["native_ids"]), *native_ids]))
+            again = (
+                "" if row["live"] else f", state = 'forget', attempts = 0, next_at = 0, reason = null{self._release}"
+            )
             db.execute(
-                "update delivery set state = 'forget', native_ids = ?, attempts = 0, next_at = 0, reason = null"
-                f"{self._release} where backend = ? and seq = ?",
-                (json.dumps(every), backend, seq),
+                f"update delivery set native_ids = ?{again} where backend = ? and seq = ?",
+                (json.dumps(_joined(row["native_ids"], native_ids)), backend, seq),
             )
 
     async def give_up(self, backend: str, seqs: Sequence[int], state: GivenUp, reason: str | None = None) -> None:
@@ -466,6 +473,11 @@ def has_open_deliveries(file: Path) -> bool:
             return bool(db.execute(OPEN_DELIVERIES).fetchall())
     except sqlite3.Error:
         return True
+
+
+def _joined(known: str, more: Sequence[str]) -> list[str]:
+    """The native ids of a row, and more."""
+    return list(dict.fromkeys([*json.loads(known), *more]))
 
 
 def _outcome(state: str) -> Forgotten | None:

@@ -219,6 +219,25 @@ async def test_a_claim_waits_for_no_writer_that_holds_none_of_its_rows(pair) -> 
     assert await claiming == {second}
 
 
+@pytest.mark.feature("a memory that two gateways stored has the native ids of both, so that forgetting it deletes both")
+@pytest.mark.parametrize("late_first", [False, True])
+async def test_an_event_that_two_gateways_stored_is_deleted_under_both_ids(pair, late_first) -> None:
+    """The first gateway stood still for longer than its claim, and the backend makes ids of its own."""
+    one, two = outboxes(*pair)
+    later = NOW + timedelta(minutes=1)
+    (stored,) = await append(pair[0], event("Ana keeps the spare key under the third pot"))
+    (due,) = await one.due("shelf", later, 9)
+    assert await one.mark_sent("shelf", [due.seq]) == {due.seq}
+    await expire(pair[0])
+    assert await two.mark_sent("shelf", [due.seq]) == {due.seq}
+    for box, native_id in ((one, "late"), (two, "n1")) if late_first else ((two, "n1"), (one, "late")):
+        await box.mark_delivered("shelf", [(due.seq, [native_id])])
+    assert await pair[0].backlog() == {}
+    await pair[1].forget([stored.ref], ME)
+    (deletion,) = await two.due_deletions("shelf", later, 9)
+    assert sorted(deletion.native_ids) == ["late", "n1"]
+
+
 async def test_an_event_is_not_deleted_while_another_gateway_delivers_it(pair) -> None:
     one, two = outboxes(*pair)
     (stored,) = await append(pair[0], event("Ana keeps the spare key under the third pot"))
