@@ -40,8 +40,9 @@ MANY = 65_536
 LIKELIEST = 32
 # One row in so many is looked at then, and at least `_CHOSEN` for each name that is wanted.
 _CHOSEN = 64
-_SIGNS = 16_384
-# Rows whose signs are compared at a time: they stay in the cache.
+_SIGNS = 32_768
+# Rows whose signs are compared at a time. With half as many, a thread waits for Python's lock so often that four
+# searches next to a busy thread take half as long again.
 _BLOCK = 2048
 # Rows upcast from int8 at a time: 2048 × 384 floats are 3 MB, which stays in the cache.
 _AT_ONCE = 65_536
