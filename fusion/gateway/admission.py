@@ -7,16 +7,14 @@ while questions wait, it follows the CPU time of the process up to `CPU_SHARE` o
 more), at most doubled or halved at each step as in TCP's slow start (V. Jacobson, "Congestion avoidance and control",
 1988). When no question is left, it returns to the start.
 
-A free slot is for the tenant that has the fewest, so one that floods the gateway delays its own questions. Gateways of
-one database exchange once a second how many slots each tenant holds, and count those of the others, too.
+A free slot is for the tenant that has the fewest, so one that floods the gateway delays its own questions.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from fusion.errors import Overloaded
@@ -30,30 +28,19 @@ INTERVAL_S = 0.05
 """seconds between two adjustments of the limit"""
 LATE_S = 0.025
 """seconds by which an adjustment is late on a busy machine, perhaps busy with other processes: the limit is halved"""
-EXCHANGE_S = 1.0
-"""seconds between two exchanges of the slots that tenants hold"""
-
-Exchange = Callable[[Mapping[str, int]], Awaitable[Mapping[str, int]]]
-"""tells the other gateways how many slots each tenant holds here, and returns how many it holds in all of them"""
-
-log = logging.getLogger(__name__)
 
 
 class Admission:
     """Admits questions, those of one tenant in the order of arrival, at most ``most`` at once.
 
-    ``cpu`` returns the CPU time of this process so far, in seconds. Without ``exchange`` there is no other gateway.
+    ``cpu`` returns the CPU time of this process so far, in seconds.
     """
 
-    def __init__(
-        self, most: int = 64, cpu: Callable[[], float] = time.process_time, exchange: Exchange | None = None
-    ) -> None:
+    def __init__(self, most: int = 64, cpu: Callable[[], float] = time.process_time) -> None:
         self._most, self._start = most, min(START_LIMIT, most)
         self._cpu = cpu
         self._queue = FairQueue()
         self._next_adjustment: asyncio.TimerHandle | None = None
-        self._exchange = exchange
-        self._exchanging: asyncio.Task[None] | None = None
         self.limit = self._start
         """number of questions that may be under way now"""
         self.under_way = 0
@@ -88,28 +75,6 @@ class Admission:
     def _admit(self) -> None:
         while self.under_way < self.limit and self._queue.admit():
             self.under_way += 1
-        if self._exchange is not None and (self._exchanging is None or self._exchanging.done()):
-            self._exchanging = asyncio.create_task(self._learn(self._exchange), name="exchange slots")
-
-    async def _learn(self, exchange: Exchange) -> None:
-        """Exchange slots until none is held here. Without an answer only those here count."""
-        while True:
-            await asyncio.sleep(EXCHANGE_S)
-            elsewhere: Mapping[str, int] = {}
-            if self.under_way:
-                try:
-                    elsewhere = await exchange(dict(self._queue.holding))
-                except Exception as error:  # noqa: BLE001 — questions are answered after any error of the database
-                    log.debug("the slots of other gateways are not known: %s", type(error).__name__)
-            self._queue.elsewhere = elsewhere
-            if not self.under_way:
-                return
-
-    async def close(self) -> None:
-        """End the exchange that is next or under way."""
-        if self._exchanging is not None:
-            self._exchanging.cancel()
-            await asyncio.wait([self._exchanging])
 
     def _release(self, tenant: str) -> None:
         self.under_way -= 1

@@ -102,8 +102,7 @@ async def open_shared(settings: Settings, unwritable: str = "", clock: Clock = u
         judge = open_judge(settings, model)
         if judge is not None:
             stack.push_async_callback(judge.close)
-        admission = _admission(settings, server)
-        stack.push_async_callback(admission.close)
+        admission = Admission(settings.server.max_in_flight)
         notes = (*embedder_notes, *model_notes)
         rates = _request_rates(settings, server)
         if rates is not None:
@@ -111,15 +110,6 @@ async def open_shared(settings: Settings, unwritable: str = "", clock: Clock = u
         yield SharedParts(
             settings, known, embedders, judge, model, admission, notes, unwritable, clock, server, rates=rates
         )
-
-
-def _admission(settings: Settings, server: Server | None) -> Admission:
-    """What admits questions; gateways that share a ``server`` share the slots of each tenant."""
-    if server is None:
-        return Admission(settings.server.max_in_flight)
-    from fusion.store.shared_slots import SharedSlots
-
-    return Admission(settings.server.max_in_flight, exchange=SharedSlots(server, DEFAULT).exchange)
 
 
 def _request_rates(settings: Settings, server: Server | None) -> RequestRates | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Mapping
 
 
 class FairQueue:
@@ -19,10 +18,7 @@ class FairQueue:
     def __init__(self) -> None:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         """in the order in which owners began to wait"""
-        self.holding: Counter[str] = Counter()
-        """the slots of each owner that has one"""
-        self.elsewhere: Mapping[str, int] = {}
-        """the slots that owners hold in other processes, which count as those here do"""
+        self._holding: Counter[str] = Counter()
         self._given = 0
         self._last: dict[str, int] = {}
         """the number of the last slot of each owner that has one or waits"""
@@ -48,26 +44,23 @@ class FairQueue:
     def admit(self) -> bool:
         """Give a free slot to a request of the owner with the fewest; False if none waits."""
         while self._waiting:
-            owner = min(self._waiting, key=lambda one: (self._held(one), self._last.get(one, 0)))
+            owner = min(self._waiting, key=lambda one: (self._holding[one], self._last.get(one, 0)))
             slot = self._waiting[owner][0]
             if not slot.done():
                 self._given += 1
                 self._last[owner] = self._given
-                self.holding[owner] += 1
+                self._holding[owner] += 1
             self._remove(owner, slot)
             if not slot.done():
                 slot.set_result(None)
                 return True
         return False
 
-    def _held(self, owner: str) -> int:
-        return self.holding[owner] + self.elsewhere.get(owner, 0)
-
     def release(self, owner: str) -> None:
         """End a slot."""
-        self.holding[owner] -= 1
-        if not self.holding[owner]:
-            del self.holding[owner]
+        self._holding[owner] -= 1
+        if not self._holding[owner]:
+            del self._holding[owner]
             if owner not in self._waiting:
                 del self._last[owner]
 
@@ -88,5 +81,5 @@ class FairQueue:
         self._waiting[owner].remove(slot)
         if not self._waiting[owner]:
             del self._waiting[owner]
-            if owner not in self.holding:
+            if owner not in self._holding:
                 self._last.pop(owner, None)

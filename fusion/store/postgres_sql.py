@@ -94,10 +94,6 @@ SHARED = {
     "request_count": """create table request_count(
         tenant text collate "C" not null, minute bigint not null, requests bigint not null, primary key(tenant, minute)
     )""",
-    "slot_held": """create table slot_held(
-        gateway text collate "C" not null, tenant text collate "C" not null, held bigint not null, at bigint not null,
-        primary key(gateway, tenant)
-    )""",
 }
 """Tables for gateways that share a database; a home has one process. Which one does a piece of work alone, and until
 when, in microseconds. In the schema of the home's owner, the calls of the language model in the last minute, and

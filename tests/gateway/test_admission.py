@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusion.errors import DatabaseUnreachable, Overloaded
-from fusion.gateway.admission import INTERVAL_S, LATE_S, START_LIMIT, Admission, Exchange
+from fusion.errors import Overloaded
+from fusion.gateway.admission import INTERVAL_S, LATE_S, START_LIMIT, Admission
 from tests.virtual_time import VirtualTime, run
 
 MINUTE = 60.0
@@ -219,62 +219,3 @@ def test_a_tenant_that_floods_three_gateways_starves_nobody() -> None:
         assert all(one.under_way == 0 for one in gateways)
 
     run(work())
-
-
-class SlotsOfGateways:
-    """What three gateways tell each other; ``away`` while their database is."""
-
-    def __init__(self) -> None:
-        self.held: list[Mapping[str, int]] = [{}, {}, {}]
-        self.away = False
-
-    def exchange_of(self, number: int) -> Exchange:
-        async def exchange(held: Mapping[str, int]) -> Mapping[str, int]:
-            if self.away:
-                raise DatabaseUnreachable("PostgreSQL is away")
-            self.held[number] = held
-            others: Counter[str] = Counter()
-            for other, theirs in enumerate(self.held):
-                if other != number:
-                    others.update(theirs)
-            return others
-
-        return exchange
-
-
-async def _flooded(slots: SlotsOfGateways) -> Counter[str]:
-    """Answers within ten seconds of a tenant that floods three gateways, and of one that one of them alone serves."""
-    gateways = [Admission(64, computing(0.99), slots.exchange_of(number)) for number in range(3)]
-    answered: Counter[str] = Counter()
-
-    async def ask(gateway: Admission, tenant: str) -> None:
-        async with gateway.slot(MINUTE, tenant):
-            await asyncio.sleep(0.1)
-            answered[tenant] += 1
-
-    asked = [asyncio.create_task(ask(one, "flood")) for one in gateways for _ in range(500)]
-    asked += [asyncio.create_task(ask(gateways[0], "quiet")) for _ in range(500)]
-    await asyncio.sleep(10)
-    for one in asked:
-        one.cancel()
-    await asyncio.wait(asked)
-    for one in gateways:
-        await one.close()
-    return answered
-
-
-@pytest.mark.feature("gateways of one database share how many slots each tenant holds, so one that floods all waits")
-def test_a_tenant_that_holds_slots_elsewhere_waits_for_one_that_does_not() -> None:
-    """Four slots of 0.1 s a gateway are 40 answers a second. The quiet tenant has half of one gateway for the two
-    seconds until all have told the others, and then all of it, as the other one holds eight slots elsewhere:
-    2 × 20 + 8 × 40 = 360."""
-    answered = run(_flooded(SlotsOfGateways()))
-    assert 350 <= answered["quiet"] <= 380
-    assert answered["flood"] >= 790
-
-
-def test_without_the_database_each_gateway_is_fair_by_itself() -> None:
-    """The quiet tenant has half of the one gateway that serves it: 10 × 20 = 200."""
-    slots = SlotsOfGateways()
-    slots.away = True
-    assert 190 <= run(_flooded(slots))["quiet"] <= 210

@@ -91,16 +91,3 @@ async def test_a_slot_that_came_too_late_is_given_back() -> None:
     assert queue.leave("a", slot)
     queue.release("a")
     assert not queue.admit()
-
-
-async def test_slots_in_other_processes_count() -> None:
-    """Ada holds three elsewhere, so the first three here are Bo's, and then both get one by turns."""
-    queue = FairQueue()
-    queue.elsewhere = {"a": 3}
-    slots = [(owner, queue.join(owner)) for owner in "aaabbbbb"]
-    order = []
-    while queue.admit():
-        (owner,) = [one for one, slot in slots if slot.done()]
-        order.append(owner)
-        slots = [(one, slot) for one, slot in slots if not slot.done()]
-    assert "".join(order) == "bbbabab" + "a"
