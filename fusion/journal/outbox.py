@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -105,7 +104,8 @@ class Outbox:
     """The deliveries of one journal. ``stores`` are the backends that every new event is delivered to.
 
     Gateways that share a journal claim deliveries and deletions before they begin them, by the database's clock. What
-    a gateway has claimed that died is due to the others once its lease ends. A gateway whose lease ended marks nothing.
+    a gateway has claimed that died is due to the others once its lease ends. A gateway whose lease ended marks nothing
+    as delivered; what it has stored may have to be deleted, so that is noted.
     """
 
     def __init__(self, database: Database) -> None:
@@ -176,25 +176,25 @@ class Outbox:
     async def claim(self, backend: str, seqs: Sequence[int], state: str, *, sent: bool = False) -> set[int]:
         """Claim deliveries, or deletions, that are still in this state and that no other gateway is making.
 
-        With ``sent`` they are marked as begun. This waits for no transaction of another gateway, unless that one holds
-        some of the rows: it may be about to change their state.
+        With ``sent`` they are marked as begun. Rows that a transaction of another gateway holds are passed over; only
+        if it holds all of them does this wait for it, as it may be about to change their state.
         """
         if not self._database.shared:
             return set(seqs)
+        claimable = f"where backend = ? and state = ? and seq in {VALUES}{self._free}"
         claimed = (
-            f"update delivery set claimed_by = ?, claimed_until = {_LEASE}{', sent = 1' if sent else ''} "
-            f"where backend = ? and seq in (select seq from delivery where backend = ? and state = ? "
-            f"and seq in {VALUES}{self._free} for update skip locked) returning seq"
+            f"update delivery set claimed_by = ?, claimed_until = {_LEASE}{', sent = 1' if sent else ''} where "
+            f"backend = ? and seq in (select seq from delivery {claimable} for update skip locked) returning seq"
         )
+        which = backend, state, *listed(seqs)
 
-        def work(rest: Iterable[int], db: Connection) -> set[int]:
-            given = (self._owner, backend, backend, state, *listed(sorted(rest)))
-            return {row["seq"] for row in db.execute(claimed, given)}
+        def claim(db: Connection) -> set[int]:
+            return {row["seq"] for row in db.execute(claimed, (self._owner, backend, *which))}
 
-        found = await self._database.write_unqueued(partial(work, seqs))
-        if rest := set(seqs) - found:
-            found |= await self._database.write(partial(work, rest))
-        return found
+        found = await self._database.write_unqueued(claim)
+        if found or not await self._database.rows(f"select 1 from delivery {claimable} limit 1", which):
+            return found  # what is missing was claimed by another gateway, or is due again in the next round
+        return await self._database.write(claim)
 
     async def unclaimed(self, backends: Sequence[str]) -> Sequence[str]:
         """Those of these backends that have an open delivery or deletion that no gateway is making."""

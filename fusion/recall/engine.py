@@ -239,7 +239,7 @@ class Outcome:
     included: tuple[str, ...]
     retrieved: tuple[str, ...]
     hits: Sequence[BackendHits]
-    """the backends' answers, then the neighbours of these hits, admitted or not"""
+    """the backends' answers, then the neighbours that were read of these hits, admitted or not"""
     shown: tuple[str, ...] = ()
     """the keys of the memories in the block, by which a session recognises them later"""
     block: Block | None = None

@@ -1,7 +1,6 @@
 """Reads the neighbours of ranked candidates, those of the best first, as many as the pool has room for.
 
-What a store or the journal reads for a neighbour that the pool then has no room for would be lost: among many
-memories, two hundred candidates have twice as many neighbours as fit.
+Among many memories, two hundred candidates have twice as many neighbours as fit. Those without room are not read.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from fusion.recipe import DedupSettings, ExpandSettings
 BackendHits = tuple[str, Sequence[Hit]]
 """a backend's name and its hits"""
 SHARE = 0.5
-"""share of the time left that a backend gets to read neighbours"""
+"""share of the time left that a backend gets to read neighbours, in all portions together"""
 LEAST = 16
 """candidates whose neighbours are read at a time: a few reads of many are cheaper than many of a few"""
 
@@ -42,7 +41,8 @@ class Neighbours:
     def __init__(
         self, ranked: Sequence[Ranked], query: Query, io: Reads, left_s: Callable[[], float], span: int
     ) -> None:
-        self._query, self._io, self._left_s, self._span = query, io, left_s, span
+        self._query, self._io, self._span = query, io, span
+        self._left_s, self._spare_s = left_s, left_s() * (1 - SHARE)
         finds = [(r.candidate.ref, r.candidate.source_hits[0].backend, r.candidate.hit) for r in ranked]
         self._waiting = finds if span else []
         # What was found itself joins as no neighbour, so it need not be admitted again.
@@ -66,7 +66,7 @@ class Neighbours:
         while self._waiting and self.count < wanted:
             portion = max(LEAST, -(-(wanted - self.count) // (2 * self._span)))
             finds, self._waiting = self._waiting[:portion], self._waiting[portion:]
-            found = await self._io.neighbours(finds, self._span, max(0.0, self._left_s() * SHARE))
+            found = await self._io.neighbours(finds, self._span, max(0.0, self._left_s() - self._spare_s))
             self.records |= await records_of([hit for hits in found.values() for hit in hits], self._io.records)
             for ref, backend, _ in finds:
                 if ref in found:
@@ -96,9 +96,12 @@ async def expanded(
     """The pool of `expand`, as if all neighbours were read."""
     # At least one, even if there is no room: a recording gets the neighbours of all hits with the first.
     wanted = max(1, numbers.max_pool - len(ranked) - len(happened))
+    tries = 0
     while True:
         await neighbours.read(wanted)
         pool = expand(ranked, neighbours.admitted, numbers, rules, happened)
         if len(pool) >= numbers.max_pool or neighbours.are_read:
             return pool
-        wanted = neighbours.count + numbers.max_pool - len(pool)  # some say the same as others
+        # Some say the same as others, and the next ones may: each try reads more, as merging takes longer than reading.
+        tries += 1
+        wanted = neighbours.count + LEAST**tries + numbers.max_pool - len(pool)

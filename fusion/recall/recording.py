@@ -19,7 +19,7 @@ from fusion.lib.bm25 import Frequencies
 from fusion.lib.passages import spoken_passages
 from fusion.lib.words import spoken
 from fusion.recall.engine import RecallIO
-from fusion.recall.filter import Record
+from fusion.recall.filter import Record, records_of
 from fusion.recall.gather import Answer
 from fusion.recall.near_duplicates import Texts
 from fusion.recall.query_dates import Dates, dates
@@ -140,8 +140,7 @@ class Recorder:
         found = await self.io.neighbours(wanted, span, deadline_s)
         for ref, name, hit in wanted:
             self.recording.neighbours[name, _id(hit)] = found.get(ref, ())
-        neighbours = [h.event_id for hits in found.values() for h in hits if h.event_id]
-        self.recording.records.update(await self.io.records(list(dict.fromkeys(neighbours))))
+        await records_of([h for hits in found.values() for h in hits], self.records)
         return {ref: self.recording.neighbours[name, _id(hit)] for ref, name, hit in finds}
 
     async def cosines(self, query: str, texts: Sequence[str]) -> Mapping[str, float]:

@@ -2,7 +2,7 @@
 
 `Server` is the pool of connections that the tenants of one gateway share; `Database` is one tenant's, with the same
 port as a file of SQLite. A write transaction begins with the tenant's lock, so numbers are in the order of the commits
-and no update is lost. A read sees one snapshot.
+and no update is lost. Only claims do without it, and lock their rows. A read sees one snapshot.
 
 Two locks keep tenants apart: the search path of a transaction, and row-level security, whose policies are true only
 while ``fusion.tenant`` is the schema of the table.
@@ -15,6 +15,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -531,10 +532,11 @@ class Database(database.Database):
         self._lock_number = lock_number(schema)
         choice = chosen(schema)
         self._begin_read = f"begin isolation level repeatable read read only; {choice}{_limits()}"
-        self._begin_unqueued = f"begin; {choice}{_limits()}select oldest from version"
+        self._unqueued = ThreadPoolExecutor(1, thread_name_prefix=f"claim-{schema}")
+        begin = f"begin; {choice}{_limits()}set local idle_in_transaction_session_timeout to '{STALLED_S}s'; "
+        self._begin_unqueued = f"{begin}select oldest from version"
         self._begin_write = (
-            f"begin; {choice}{_limits()}set local idle_in_transaction_session_timeout to '{STALLED_S}s'; "
-            f"select pg_advisory_xact_lock({self._lock_number}); "
+            f"{begin}select pg_advisory_xact_lock({self._lock_number}); "
             f"select cast(pg_current_xact_id() as text) || ' ' || {_TIMELINE} || ' ' || oldest from version"
         )
 
@@ -597,9 +599,11 @@ class Database(database.Database):
         return await super().write(fenced)
 
     async def write_unqueued(self, work: Callable[[Any], T]) -> T:
-        """As of the port: without the tenant's lock."""
+        """As of the port: without the tenant's lock, in a thread of its own, as a lease must not wait for reads."""
         self._refuse_when_closed()
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._run_unqueued, work)
+        if self.refusal:
+            raise self.refused(self.refusal)
+        return await asyncio.get_running_loop().run_in_executor(self._unqueued, self._run_unqueued, work)
 
     def _run_unqueued(self, work: Callable[[Any], T]) -> T:
         with self._server.errors():
@@ -794,6 +798,10 @@ class Database(database.Database):
     def _look_once(self, work: Callable[[Any], T]) -> T:
         with self._server.transaction(self._begin_read) as (raw, _):
             return work(Connection(raw))
+
+    def _shut(self) -> None:
+        self._unqueued.shutdown(wait=True)
+        super()._shut()
 
     def _disconnect(self) -> None:
         """The connections are the server's."""

@@ -307,7 +307,8 @@ class Migration:
             for tenant in tenants:
                 schema = schema_of(tenant)
                 self._raw.execute(f"select pg_advisory_xact_lock({lock_number(schema)})")
-                self._raw.execute(f"lock table {schema}.receipt in share mode")
+                # Receipts and claims of deliveries are written without that lock.
+                self._raw.execute(f"lock table {schema}.receipt, {schema}.delivery in share mode")
             yield tenants
 
     def move_away(self, journals: Mapping[str, str], now: datetime) -> list[str]:

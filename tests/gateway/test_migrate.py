@@ -398,6 +398,8 @@ async def test_on_the_way_back_other_gateways_cannot_write_and_then_are_refused(
     async def try_to_write() -> None:
         with pytest.raises(StoreBusy, match="another gateway is writing"):
             await other.write(use.keep, {"e1": use.Use(2, datetime.now(UTC))}, {})
+        with pytest.raises(StoreBusy, match="another gateway is writing"):
+            await other.outbox.mark_sent("shelf", [1])
         assert (await other.watermark()).events
         with pytest.raises(StoreBusy, match="another gateway is writing"):
             await Journal.open_shared(server, "a tenant made meanwhile")

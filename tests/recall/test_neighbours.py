@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fusion.contract import Hit, Place
+from fusion.journal.use import Use
 from fusion.recall.expand import Pooled
 from fusion.recall.filter import Record
+from fusion.recall.gather import Answer
 from fusion.recall.neighbours import LEAST, Neighbours, expanded
+from fusion.recall.recording import Recorder, Recording
 from fusion.recall.rrf import Ranked
 from fusion.recipe import DedupSettings, ExpandSettings
-from tests.recall.helpers import StoredRecord, found_by, query, record
+from tests.recall.helpers import NOW, StoredRecord, found_by, query, record
 
 WORDS = "heron lantern copper meadow violin harbour saddle thimble quartz barley".split()
 
@@ -92,6 +96,43 @@ def test_neighbours_that_say_the_same_leave_room_for_others() -> None:
     pool = pool_of(talk, range(2, 500, 5), ExpandSettings(span=2, max_pool=160), at_once=False)
     assert len(pool) == 100 + 4
     assert len(talk.asked) == 100
+
+
+def test_all_portions_together_get_half_of_the_time_left() -> None:
+    """A backend that answers with nothing takes .1 s for each portion, of the 1 s that is left."""
+    now = 0.0
+    given: list[float] = []
+
+    class Slow(Reads):
+        async def find(self, finds: Sequence[tuple[str, str, Hit]], span: int, deadline_s: float) -> dict[str, Any]:
+            nonlocal now
+            given.append(round(deadline_s, 3))
+            now += 0.1
+            return {}
+
+    talk = Talk(500, 500, 1000)
+    reads = Slow(talk)
+    reads.neighbours = reads.find
+    ranked = talk.ranked(range(100))
+    neighbours = Neighbours(ranked, query(), reads, lambda: 1.0 - now, 2)
+    asyncio.run(neighbours.read(1))
+    assert neighbours.are_read
+    assert given == [0.5, 0.4, 0.3, 0.2, 0.1, 0.0, 0.0]
+
+
+def test_a_recording_has_the_uses_of_neighbours_that_this_pool_has_no_room_for() -> None:
+    """Another recipe, or fewer backends, may have it."""
+
+    class Everything(Reads):
+        async def uses(self, event_ids: Sequence[str]) -> dict[str, Use]:
+            return {i: Use(1, NOW) for i in event_ids}
+
+    talk = Talk(500, 500, 1000)
+    hits = tuple(talk.records[f"e{n}"].hit for n in range(2, 500, 5))
+    recorder = Recorder(Everything(talk), Recording(NOW))  # type: ignore[arg-type] – what this stage reads
+    recorder.recording.answers["x"] = Answer("x", "ok", hits)
+    asyncio.run(recorder.neighbours([("me2", "x", hits[0])], 2, 1.0))
+    assert recorder.recording.uses.keys() == {f"e{n}" for n in range(500) if n % 5 != 2}
 
 
 @given(
