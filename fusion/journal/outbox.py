@@ -182,14 +182,19 @@ class Outbox:
         if not self._database.shared:
             return set(seqs)
         claimable = f"where backend = ? and state = ? and seq in {VALUES}{self._free}"
-        claimed = (
-            f"update delivery set claimed_by = ?, claimed_until = {_LEASE}{', sent = 1' if sent else ''} where "
-            f"backend = ? and seq in (select seq from delivery {claimable} for update skip locked) returning seq"
-        )
         which = backend, state, *listed(seqs)
+        # Two statements: for one, PostgreSQL may read all deliveries of the backend to join them with those locked.
+        lock = f"select seq from delivery {claimable} for update skip locked"
+        mark = (
+            f"update delivery set claimed_by = ?, claimed_until = {_LEASE}{', sent = 1' if sent else ''} "
+            f"where backend = ? and seq in {VALUES}"
+        )
 
         def claim(db: Connection) -> set[int]:
-            return {row["seq"] for row in db.execute(claimed, (self._owner, backend, *which))}
+            locked = {row["seq"] for row in db.execute(lock, which)}
+            if locked:
+                db.execute(mark, (self._owner, backend, *listed(sorted(locked))))
+            return locked
 
         found = await self._database.write_unqueued(claim)
         if found or not await self._database.rows(f"select 1 from delivery {claimable} limit 1", which):
@@ -228,12 +233,16 @@ class Outbox:
 
     async def _renew(self, backend: str) -> None:
         # Of rows that another transaction holds, the claim is renewed the next time.
-        mine = f"select seq from delivery where backend = ?{self._mine} for update skip locked"
-        renewed = f"update delivery set claimed_until = {_LEASE} where backend = ? and seq in ({mine})"
+        lock = f"select seq from delivery where backend = ? and {_OPEN}{self._mine} for update skip locked"
+        mark = f"update delivery set claimed_until = {_LEASE} where backend = ? and seq in {VALUES}"
+
+        def renew(db: Connection) -> None:
+            db.execute(mark, (backend, *listed(row["seq"] for row in db.execute(lock, (backend,)).fetchall())))
+
         while True:
             await asyncio.sleep(LEASE_S / 3)
             with suppress(FusionError):  # the next renewal, or the mark, will tell
-                await self._database.write_unqueued(lambda db: db.execute(renewed, (backend, backend)).rowcount)
+                await self._database.write_unqueued(renew)
 
     async def mark_sent(self, backend: str, seqs: Sequence[int]) -> set[int]:
         """Mark deliveries as begun; returns those of ``seqs`` that are still pending, and claimed if others share."""
