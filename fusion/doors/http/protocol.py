@@ -27,7 +27,7 @@ HEADERS_TIMEOUT_S = 10.0
 BODY_TIMEOUT_S = 20.0
 """seconds from there to the end of the body. The gate refuses a slow body sooner; this ends one that still goes on"""
 SURPLUS_TIMEOUT_S = 1.0
-"""seconds for a connection over the cap to send something, so that it can get a reply"""
+"""seconds for a connection over the cap to send something before it is refused unasked"""
 LINGER_S = 1.0
 """seconds for a refused client to read the reply: closing at once, with input unread, would reset the connection"""
 MAX_URL_BYTES = 8_192
@@ -143,7 +143,10 @@ class LimitedProtocol(HttpToolsProtocol):
         # uvicorn would count requests too, with a reply that says less.
         most, self.limit_concurrency = self.limit_concurrency, None
         self._surplus = most is not None and len(self.connections) > most
-        self._close_after(SURPLUS_TIMEOUT_S if self._surplus else self.headers_timeout_s)
+        if self._surplus:  # a busy client may need longer than that to send its request
+            self._timer = self.loop.call_later(SURPLUS_TIMEOUT_S, self._reply_and_close, _too_many_connections())
+        else:
+            self._close_after(self.headers_timeout_s)
 
     # Input
 

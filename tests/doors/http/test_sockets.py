@@ -226,8 +226,9 @@ async def test_connection_over_the_cap_is_503() -> None:
                 break
 
 
-async def test_silent_connection_over_the_cap_is_closed() -> None:
-    """It has a second to say something, not the ten of who was let in."""
+@pytest.mark.feature("a connection over the cap that sends nothing for a second is refused, too, and not just closed")
+async def test_silent_connection_over_the_cap_is_refused() -> None:
+    """It has a second to say something, not the ten of who was let in. What it sends then is discarded."""
 
     class Unhurried(LimitedProtocol):
         headers_timeout_s = 3600.0  # who was let in has as long as this test needs
@@ -236,7 +237,10 @@ async def test_silent_connection_over_the_cap_is_closed() -> None:
     async with serving(FakeFusion(), settings, protocol=Unhurried) as url:
         _, first = await connect(url)
         reader, writer = await connect(url)
-        assert await asyncio.wait_for(reader.read(), 60) == b""
+        begun = await asyncio.wait_for(reader.readuntil(b"\r\n"), 60)
+        writer.write(request(QUESTION))
+        assert begun.startswith(b"HTTP/1.1 503 ")
+        assert b"\r\nretry-after: 1\r\n" in await asyncio.wait_for(reader.read(), 60)
         await close(writer)
         await close(first)
 
