@@ -355,8 +355,7 @@ class Outbox:
         it may have looked before the event was stored.
         """
         row = db.execute(
-            f"select native_ids, (select {LIVE} from event e where e.seq = delivery.seq) as live "
-            "from delivery where backend = ? and seq = ?",
+            f"select native_ids, {LIVE} as live from delivery join event using(seq) where backend = ? and seq = ?",
             (backend, seq),
         ).fetchone()
         if row is not None:

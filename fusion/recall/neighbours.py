@@ -20,6 +20,8 @@ SHARE = 0.5
 """share of the time left that a backend gets to read neighbours, in all portions together"""
 LEAST = 16
 """candidates whose neighbours are read at a time: a few reads of many are cheaper than many of a few"""
+MARGIN = 8
+"""one neighbour in so many may say the same as another memory: as many more are read, as merging takes longer"""
 
 
 class Reads(Protocol):
@@ -61,10 +63,11 @@ class Neighbours:
         """Whether those of all candidates are read."""
         return not self._waiting
 
-    async def read(self, wanted: int) -> None:
+    async def read(self, wanted: int | None = None) -> None:
         """Read until there are ``wanted`` that may be shown, or those of all candidates are read."""
-        while self._waiting and self.count < wanted:
-            portion = max(LEAST, -(-(wanted - self.count) // (2 * self._span)))
+        while self._waiting and (wanted is None or self.count < wanted):
+            every = len(self._waiting)
+            portion = every if wanted is None else max(LEAST, -(-(wanted - self.count) // (2 * self._span)))
             finds, self._waiting = self._waiting[:portion], self._waiting[portion:]
             found = await self._io.neighbours(finds, self._span, max(0.0, self._left_s() - self._spare_s))
             self.records |= await records_of([hit for hits in found.values() for hit in hits], self._io.records)
@@ -94,14 +97,11 @@ async def expanded(
     happened: Sequence[Admitted] = (),
 ) -> tuple[Pooled, ...]:
     """The pool of `expand`, as if all neighbours were read."""
+    room = numbers.max_pool - len(ranked) - len(happened)
     # At least one, even if there is no room: a recording gets the neighbours of all hits with the first.
-    wanted = max(1, numbers.max_pool - len(ranked) - len(happened))
-    tries = 0
-    while True:
-        await neighbours.read(wanted)
+    await neighbours.read(max(1, room + room // MARGIN))
+    pool = expand(ranked, neighbours.admitted, numbers, rules, happened)
+    if len(pool) < numbers.max_pool and not neighbours.are_read:  # many of them say the same as others
+        await neighbours.read()
         pool = expand(ranked, neighbours.admitted, numbers, rules, happened)
-        if len(pool) >= numbers.max_pool or neighbours.are_read:
-            return pool
-        # Some say the same as others, and the next ones may: each try reads more, as merging takes longer than reading.
-        tries += 1
-        wanted = neighbours.count + LEAST**tries + numbers.max_pool - len(pool)
+    return pool

@@ -63,6 +63,7 @@ from fusion.store.postgres_sql import (
 from fusion.store.tables import FOR_NUL, NUL
 
 T = TypeVar("T")
+Given = TypeVar("Given")
 
 BUSY_S = 5
 """seconds that a writer waits for another gateway before StoreBusy"""
@@ -607,11 +608,7 @@ class Database(database.Database):
 
     def _run_unqueued(self, work: Callable[[Any], T]) -> T:
         with self._server.errors():
-            try:
-                return self._run_unqueued_once(work)
-            except errors.FeatureNotSupported:  # as in `_commit`
-                self._server.drop_prepared()
-                return self._run_unqueued_once(work)
+            return self._prepared(self._run_unqueued_once, work)
 
     def _run_unqueued_once(self, work: Callable[[Any], T]) -> T:
         with self._server.transaction(self._begin_unqueued) as (raw, oldest):
@@ -741,11 +738,16 @@ class Database(database.Database):
         return tuple(column.split()[0] for column in missing)
 
     def _commit(self, group: Sequence[Waiting]) -> list[Outcome]:
+        return self._prepared(self._commit_once, group)
+
+    def _prepared(self, once: Callable[[Given], T], given: Given) -> T:
+        """The result of a transaction; once more if a newer gateway changed a table that a statement was prepared
+        for."""
         try:
-            return self._commit_once(group)
-        except errors.FeatureNotSupported:  # a newer gateway changed a table for which a statement was prepared
+            return once(given)
+        except errors.FeatureNotSupported:
             self._server.drop_prepared()
-            return self._commit_once(group)
+            return once(given)
 
     def _commit_once(self, group: Sequence[Waiting]) -> list[Outcome]:
         with self._server.transaction(self._begin_write) as (raw, begun):
@@ -789,11 +791,7 @@ class Database(database.Database):
 
     def _look(self, work: Callable[[Any], T]) -> T:
         with self._server.errors():
-            try:
-                return self._look_once(work)
-            except errors.FeatureNotSupported:  # as in `_commit`
-                self._server.drop_prepared()
-                return self._look_once(work)
+            return self._prepared(self._look_once, work)
 
     def _look_once(self, work: Callable[[Any], T]) -> T:
         with self._server.transaction(self._begin_read) as (raw, _):

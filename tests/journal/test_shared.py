@@ -12,10 +12,11 @@ import pytest
 
 from fusion.contract import Hit, Place, Scope
 from fusion.journal import Journal, feed
+from fusion.journal.append import Stored
 from fusion.journal.external_refs import ExternalItem, store_items
-from fusion.journal.outbox import ClaimsOfOthers, Outbox
+from fusion.journal.outbox import ClaimsOfOthers, Due, Outbox
 from fusion.lib.ids import external_ref
-from fusion.store.database import Connection
+from fusion.store.database import READERS, Connection
 from tests.ingest.helpers import ME, event
 from tests.journal.conftest import Journals
 from tests.journal.helpers import append, hides, neighbour_texts
@@ -147,6 +148,19 @@ async def expire(journal: Journal) -> None:
     await journal.write(lambda db: db.execute("update delivery set claimed_until = 1 where claimed_until > 0").rowcount)
 
 
+LATER = NOW + timedelta(minutes=1)
+
+
+async def ended_claim(pair: tuple[Journal, Journal]) -> tuple[list[Outbox], Stored, Due]:
+    """A memory whose delivery the first of two gateways has begun, and then stood still for longer than its claim."""
+    boxes = outboxes(*pair)
+    (stored,) = await append(pair[0], event("Ana keeps the spare key under the third pot"))
+    (due,) = await boxes[0].due("shelf", LATER, 9)
+    assert await boxes[0].mark_sent("shelf", [due.seq]) == {due.seq}
+    await expire(pair[0])
+    return boxes, stored, due
+
+
 async def test_a_delivery_is_claimed_by_one_gateway_until_its_lease_ends(pair) -> None:
     one, two = outboxes(*pair)
     stored = await append(pair[0], *(event(f"turn {n}", n) for n in range(20)))
@@ -172,21 +186,16 @@ async def test_a_delivery_is_claimed_by_one_gateway_until_its_lease_ends(pair) -
 async def test_an_event_that_is_stored_after_its_deletion_is_deleted_again(pair, deleting) -> None:
     """The first gateway stood still for longer than its claim. The second one has deleted the event by then, or has
     looked for it and not marked that yet."""
-    one, two = outboxes(*pair)
-    later = NOW + timedelta(minutes=1)
-    (stored,) = await append(pair[0], event("Ana keeps the spare key under the third pot"))
-    (due,) = await one.due("shelf", later, 9)
-    assert await one.mark_sent("shelf", [due.seq]) == {due.seq}
-    await expire(pair[0])
+    (one, two), stored, due = await ended_claim(pair)
     await pair[1].forget([stored.ref], ME)
     assert await two.claim("shelf", [due.seq], "forget") == {due.seq}
     if not deleting:
         await two.mark_forgotten("shelf", [(due.seq, "absent")])
-        assert await two.due_deletions("shelf", later, 9) == []
+        assert await two.due_deletions("shelf", LATER, 9) == []
     await one.mark_delivered("shelf", [(due.seq, ["late"])])
     if deleting:
         await two.mark_forgotten("shelf", [(due.seq, "absent")])
-    (deletion,) = await two.due_deletions("shelf", later, 9)
+    (deletion,) = await two.due_deletions("shelf", LATER, 9)
     assert deletion.native_ids == ("late",)
     assert await one.claim("shelf", [due.seq], "forget") == {due.seq}
     await one.mark_forgotten("shelf", [(due.seq, "deleted")])
@@ -224,19 +233,29 @@ async def test_a_claim_waits_for_no_writer_that_holds_none_of_its_rows(pair) -> 
 @pytest.mark.parametrize("late_first", [False, True])
 async def test_an_event_that_two_gateways_stored_is_deleted_under_both_ids(pair, late_first) -> None:
     """The first gateway stood still for longer than its claim, and the backend makes ids of its own."""
-    one, two = outboxes(*pair)
-    later = NOW + timedelta(minutes=1)
-    (stored,) = await append(pair[0], event("Ana keeps the spare key under the third pot"))
-    (due,) = await one.due("shelf", later, 9)
-    assert await one.mark_sent("shelf", [due.seq]) == {due.seq}
-    await expire(pair[0])
+    (one, two), stored, due = await ended_claim(pair)
     assert await two.mark_sent("shelf", [due.seq]) == {due.seq}
     for box, native_id in ((one, "late"), (two, "n1")) if late_first else ((two, "n1"), (one, "late")):
         await box.mark_delivered("shelf", [(due.seq, [native_id])])
     assert await pair[0].backlog() == {}
     await pair[1].forget([stored.ref], ME)
-    (deletion,) = await two.due_deletions("shelf", later, 9)
+    (deletion,) = await two.due_deletions("shelf", LATER, 9)
     assert sorted(deletion.native_ids) == ["late", "n1"]
+
+
+async def test_a_claim_waits_for_no_reads(pair) -> None:
+    """Both threads that read are busy: a lease must not end because of that."""
+    one, _ = outboxes(*pair)
+    await append(pair[0], event("Ana keeps the spare key under the third pot"))
+    (due,) = await one.due("shelf", LATER, 9)
+    ends = threading.Event()
+    reads = [asyncio.create_task(pair[0].read(lambda db: ends.wait(60))) for _ in range(READERS)]
+    try:
+        assert await asyncio.wait_for(one.mark_sent("shelf", [due.seq]), 30) == {due.seq}
+        assert not any(read.done() for read in reads)
+    finally:
+        ends.set()
+        assert await asyncio.gather(*reads) == [True] * READERS
 
 
 async def test_an_event_is_not_deleted_while_another_gateway_delivers_it(pair) -> None:
