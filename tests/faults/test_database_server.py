@@ -410,15 +410,20 @@ async def test_a_server_that_hangs_in_the_middle_of_a_question_ends_it(tmp_path:
 
 
 @pytest.mark.feature("a gateway that hangs in a transaction does not stop the others")
+@pytest.mark.parametrize("claims", [False, True], ids=["in a write", "in a claim"])
 async def test_a_gateway_that_hangs_in_a_transaction_does_not_stop_the_others(
-    tmp_path: Path, postgres_database: Database, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, postgres_database: Database, monkeypatch: pytest.MonkeyPatch, claims: bool
 ) -> None:
-    """It holds the tenant's lock and sends nothing more: the server ends its session, and others write."""
+    """It holds the tenant's lock, or that of deliveries, and sends nothing more: the server ends its session, and
+    others write."""
     monkeypatch.setattr(store, "STALLED_S", 1)
     async with served(tmp_path / "home", postgres_database.url) as client:
         server = store.Server(postgres_database.url)
         hanging = await store.Database.open(server, "default", STEPS)
-        with server.errors(), server.transaction(hanging._begin_write):
+        begin = hanging._begin_unqueued if claims else hanging._begin_write
+        with server.errors(), server.transaction(begin) as (raw, _):
+            if claims:
+                raw.execute("lock table delivery")
             assert (await remember(client, "The heron is on the roof")).status_code == 201
         await hanging.close()
         server.close()
