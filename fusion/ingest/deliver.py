@@ -113,7 +113,11 @@ class Deliverer:
         self._wake(self._stores)
 
     async def wake_for_unclaimed(self) -> None:
-        """Wake the tasks of backends that have deliveries or deletions which no gateway is making."""
+        """Wake the tasks of backends that have deliveries or deletions which no gateway is making.
+
+        That includes deliveries that another gateway has left out, as it lacks the backend.
+        """
+        await self._outbox.enter_left_out()
         self._wake(await self._outbox.unclaimed([*self._stores]))
 
     def _wake(self, names: Iterable[str]) -> None:

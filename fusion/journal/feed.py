@@ -10,7 +10,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fusion.store.database import VALUES, Connection, Row, listed
+from fusion.store.database import VALUES, Connection, LastChange, Row, listed
+from fusion.store.postgres_sql import HISTORY
 
 KEPT = 10_000
 """commits whose changes are kept; a gateway that has not looked for longer reads all again"""
@@ -59,10 +60,21 @@ def since(db: Connection, known: int) -> Changes:
     )
 
 
-def forgot_since(db: Connection, known: int) -> bool:
-    """Whether a tombstone was added or taken away after the commit ``known``."""
-    later = "select 1 from change where commits > ? and kind in ('tombstone', 'hidden', 'lifted') limit 1"
-    return db.execute(later, (known,)).fetchone() is not None
+def begins_anew(known: LastChange, last: LastChange) -> bool:
+    """Whether the database lacks commits up to ``known``, and may use their numbers again.
+
+    Its replica was promoted before it had them, or it was restored from a backup.
+    """
+    return last.history != known.history or last.number < known.number
+
+
+def forgot_since(db: Connection, known: LastChange) -> bool:
+    """Whether a tombstone may have been added or taken away after the commit ``known``."""
+    later = (
+        f"select 1 from mark where {HISTORY} <> ? or commits < ? union all "
+        "select 1 from change where commits > ? and kind in ('tombstone', 'hidden', 'lifted') limit 1"
+    )
+    return db.execute(later, (known.history, known.number, known.number)).fetchone() is not None
 
 
 COUNT = (

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -70,7 +71,7 @@ from fusion.journal.watermark import Watermark
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.clock import Clock, utc_now
 from fusion.store import sqlite
-from fusion.store.database import Connection, Database, Fence
+from fusion.store.database import Connection, Database, Fence, LastChange
 from fusion.store.reachable import Reachable
 from fusion.store.rows import EVENT_COLUMNS, event_of
 from fusion.store.sqlite import WAL_BYTES, Guard
@@ -79,6 +80,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from fusion.store.postgres import Server
+
+log = logging.getLogger(__name__)
 
 REFRESH_S = 5.0
 """seconds that a call waits to learn what other gateways of a shared journal changed"""
@@ -117,7 +120,7 @@ class Journal:
         self._visibility = Visibility(database)
         self._last_decision = 0
         """the number of the last decision that the caches know"""
-        self._last_change = 0
+        self._last_change = LastChange()
         """the commit up to which the caches know what other gateways changed"""
         self._refreshing = asyncio.Lock()
         self._unused_at_open = 0
@@ -218,14 +221,27 @@ class Journal:
         if last_change == self._last_change:
             return
         async with self._refreshing, self._visibility.changing:
-            changes = await self.read(feed.since, self._last_change)
+            if feed.begins_anew(self._last_change, last_change):
+                log.warning(
+                    "%s was restored, or its replica was promoted, so it may lack what was written last: everything is "
+                    "read again",
+                    self.place,
+                )
+                self._last_decision = 0
+                self.outbox.look_at_all_events()
+                await self._load_again()
+                return
+            changes = await self.read(feed.since, self._last_change.number)
             if changes.complete:
                 await self._apply(changes)
             else:
-                self._cache.clear()
-                self._forget_owners()
-                await self.load()
-            self._last_change = changes.last
+                await self._load_again()
+            self._last_change = last_change._replace(number=changes.last)
+
+    async def _load_again(self) -> None:
+        self._cache.clear()
+        self._forget_owners()
+        await self.load()
 
     @contextlib.asynccontextmanager
     async def time_limit(self, most_s: float | None) -> AsyncIterator[None]:

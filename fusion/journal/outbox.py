@@ -115,6 +115,8 @@ class Outbox:
         self._made: dict[int, tuple[tuple[Any, ...], Event]] = {}
         """by number, the events made last, and the rows that they were made of"""
         self._made_chars = 0
+        self._entered = 0
+        """the number up to which events have a row for each of ``stores``, in a shared journal"""
         shared = database.shared
         self._mine = f" and claimed_by = '{self._owner}'" if shared else ""
         """the condition on a delivery that this gateway may mark"""
@@ -152,6 +154,41 @@ class Outbox:
             )
 
         await self._database.write(work)
+        self.look_at_all_events()
+        await self.enter_left_out()
+
+    def look_at_all_events(self) -> None:
+        """Let `enter_left_out` begin with the first event: the journal lacks some that it had."""
+        self._entered = 0
+
+    async def enter_left_out(self) -> None:
+        """Enter the deliveries to ``stores`` that other gateways left out of a shared journal.
+
+        A gateway enters those to its own stores. It lacks a store that was added to the settings after its start, or
+        that it could not open.
+        """
+        if not self._database.shared or not self.stores:
+            return
+        lacking = (
+            f"select seq from event where {LIVE} and seq in "
+            "(select seq from event where seq > ? and seq <= ? except select seq from delivery where backend = ?)"
+        )
+
+        def look(db: Connection) -> tuple[int, list[tuple[str, list[int]]]]:
+            (last,) = db.execute("select coalesce(max(seq), 0) from event").fetchone() or (0,)
+            if last <= self._entered:
+                return last, []
+            found = [(name, db.execute(lacking, (self._entered, last, name)).fetchall()) for name in self.stores]
+            return last, [(name, [row["seq"] for row in rows]) for name, rows in found if rows]
+
+        last, left_out = await self._database.read(look)
+        if left_out:
+            enter = (
+                f"insert into delivery(seq, backend) select seq, ? from event where {LIVE} and seq in {VALUES} "
+                "on conflict(backend, seq) do nothing"
+            )
+            await self._database.execute_many(enter, [(name, json.dumps(seqs)) for name, seqs in left_out])
+        self._entered = last
 
     async def has_delivered(self, backend: str) -> bool:
         """Whether anything was delivered to ``backend``."""
@@ -467,9 +504,15 @@ OPEN_DELIVERIES = "select 1 from delivery where state in ('pending', 'forget') u
 """the query that has a row if there are open deliveries or waiting histories"""
 
 
-def has_open(db: Connection) -> bool:
-    """Whether a journal has open deliveries or waiting histories."""
-    return db.execute(OPEN_DELIVERIES).fetchone() is not None
+_LEFT = (
+    "select 1 from delivery where state in ('pending', 'forget') and next_at <= clock_us() "
+    "and claimed_until <= clock_us() union all select 1 from history limit 1"
+)
+
+
+def has_left(db: Connection) -> bool:
+    """Whether a shared journal has deliveries that are due and that no gateway is making, or waiting histories."""
+    return db.execute(_LEFT).fetchone() is not None
 
 
 def has_open_deliveries(file: Path) -> bool:

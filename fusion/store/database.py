@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from fusion.errors import BackendUnreachable, FusionError, StoreDamaged
 
@@ -31,6 +31,14 @@ VALUES = "(select value from json_each(?))"
 
 Values = Sequence[object] | Mapping[str, object]
 """of the parameters of a statement"""
+
+
+class LastChange(NamedTuple):
+    """The last commit that changed what callers may cache."""
+
+    number: int = 0
+    history: str = ""
+    """of the database that counts the commits; a replica that is promoted begins another, and uses numbers again"""
 
 
 class Row(Protocol):
@@ -211,9 +219,9 @@ class Database(ABC):
     def require_reachable(self) -> None:
         """Raises HomeGone when a guarded file is no longer at its path; takes some microseconds."""
 
-    async def last_change(self) -> int:
-        """The number of the last commit that changed what callers may cache; always 0 where no other process writes."""
-        return 0
+    async def last_change(self) -> LastChange:
+        """The last commit that changed what callers may cache; always the same where no other process writes."""
+        return LastChange()
 
     @abstractmethod
     async def compare_with_files(self) -> None:

@@ -632,16 +632,16 @@ class Database(database.Database):
         if held is None:
             raise LeaseLost(f"the lease of {fence.name} has ended, so nothing more of this run is written")
 
-    async def last_change(self) -> int:
-        """The number of the last commit that changed what callers may cache, in one message."""
+    async def last_change(self) -> database.LastChange:
+        """The last commit that changed what callers may cache, in one message."""
         self._refuse_when_closed()
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._ask_last_change)
 
-    def _ask_last_change(self) -> int:
+    def _ask_last_change(self) -> database.LastChange:
         with self._server.errors():
-            last, _, oldest = str(self._server.ask(f"{self._begin_read}{LAST_CHANGE}; commit")).partition(" ")
+            last, history, oldest = str(self._server.ask(f"{self._begin_read}{LAST_CHANGE}; commit")).split(" ")
         self._require_known(int(oldest))
-        return int(last)
+        return database.LastChange(int(last), history)
 
     async def check(self) -> None:
         """Read the journal's mark. PostgreSQL checks its own pages when it reads them."""

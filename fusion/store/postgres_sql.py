@@ -99,8 +99,12 @@ SHARED = {
 when, in microseconds. In the schema of the home's owner, the calls of the language model in the last minute, and
 the requests of each tenant in this minute and the one before."""
 
-LAST_CHANGE = "select (select coalesce(max(commits), 0) from change) || ' ' || oldest from version"
-"""the last commit that other gateways must learn of, and the oldest program that may use the schema"""
+HISTORY = (
+    "case when pg_is_in_recovery() then 'replica' else substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) end"
+)
+"""the timeline of the server's log; a replica that is promoted begins another"""
+LAST_CHANGE = f"select (select coalesce(max(commits), 0) from change) || ' ' || {HISTORY} || ' ' || oldest from version"
+"""the last commit that other gateways must learn of, its history, and the oldest program that may use the schema"""
 CHANGED = "select exists(select 1 from change join mark on change.commits = mark.commits)"
 """whether the transaction that was just counted changed anything of these"""
 

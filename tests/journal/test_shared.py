@@ -269,3 +269,77 @@ async def test_an_event_is_not_deleted_while_another_gateway_delivers_it(pair) -
     assert await two.claim("shelf", [due.seq], "forget") == {due.seq}
     (deletion,) = await two.due_deletions("shelf", NOW + timedelta(minutes=1), 9)
     assert deletion.native_ids == ("n1",)
+
+
+# A database that lacks its last commits ------------------------------------------------------------------------------
+
+
+async def lose_commits(journal: Journal, count: int) -> None:
+    """Let the database be as it was that many commits ago, as far as its numbers say so."""
+
+    def lose(db: Connection) -> None:
+        db.execute("update mark set commits = commits - ?", (count + 1,))  # this write is counted, too
+        db.execute("delete from change where commits > (select commits from mark)")
+
+    await journal.write(lose)
+
+
+@pytest.mark.feature("a gateway learns what another one forgot, although the database lacks its last commits by then")
+@pytest.mark.parametrize("promoted", [False, True], ids=["restored", "promoted"])
+async def test_a_database_that_uses_numbers_of_commits_again_is_read_from_the_start(
+    pair, monkeypatch: pytest.MonkeyPatch, promoted: bool
+) -> None:
+    """A replica that was promoted gives the numbers of commits that it lacks to others. Without looking at its history,
+    the gateway would take them for those that it knows."""
+    one, two = pair
+    said = "- the heron ledger is under the oak in the garden"
+    piece = event(said, place=Place("notes/a.md", 5, 5, "line"), source="file:/notes/a.md")
+    (stored,) = await append(one, piece)
+    for n in range(4):
+        await append(one, event(f"turn {n}", n))
+    await two.refresh()
+    assert not hides(two, "shelf", Hit("x", stored.event.text, ME))
+    await lose_commits(one, 4)
+    if promoted:  # a history of its own is all that distinguishes the numbers, once there are as many
+        monkeypatch.setattr(two, "_last_change", two._last_change._replace(history="00000000"))
+    await one.forget([stored.ref], ME)
+    if promoted:
+        await append(one, *(event(f"a later turn {n}", 10 + n) for n in range(3)))
+        await append(one, event("the last turn", 20))
+    longer = replace(piece, event_id="longer", text=f"{said}\n- more", place=Place("notes/a.md", 5, 6, "line"))
+    (cut,) = await append(two, replace(longer, revision="2"))  # without a refresh
+    assert (cut.event.text, cut.withheld) == ("- more", 1)
+    await two.refresh()
+    (known,) = (await two.records([stored.event.event_id])).values()
+    assert known.forgotten
+    assert hides(two, "shelf", Hit("x", stored.event.text, ME))
+
+
+# A backend that only some gateways have ------------------------------------------------------------------------------
+
+
+@pytest.mark.feature("a backend that only some gateways have gets the memories that the others store")
+@pytest.mark.parametrize("first", [False, True], ids=["known by a later memory", "known by none"])
+async def test_a_backend_gets_what_gateways_without_it_stored(pair, first: bool) -> None:
+    """A gateway that has it enters those deliveries: as it follows the others, and as it starts."""
+    one, two = pair
+    if not first:
+        await append(one, event("turn 0", 0))
+    await one.outbox.register(["shelf", "new"])
+    await two.outbox.register(["shelf"])
+    others = [(await append(two, event(f"turn {n}", n)))[0] for n in (1, 3)]
+    await append(one, event("turn 4", 4))
+    (gone,) = await append(two, event("turn 5 is forgotten before anybody sees it", 5))
+    await two.forget([gone.ref], ME)
+
+    async def due(journal: Journal) -> list[str]:
+        return [one.event.text for one in await journal.outbox.due("new", LATER, 99)]
+
+    assert not {stored.event.text for stored in others} & set(await due(one))
+    await one.outbox.enter_left_out()
+    assert await due(one) == [*(["turn 0"] if not first else []), "turn 1", "turn 3", "turn 4"]
+    await append(two, event("turn 6", 6))
+    await two.outbox.register(["shelf", "new"])  # it was started again, with the backend
+    assert (await due(two))[-1] == "turn 6"
+    await one.outbox.enter_left_out()  # the other one has entered it
+    assert len(await due(one)) == len(await due(two))
