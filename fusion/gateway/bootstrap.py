@@ -156,7 +156,7 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
         guarded = await open_backends(settings, shared, tenant, stack)
         stores = {name: s.backend for name, s in guarded.items() if s.disabled is None}
         if not damaged and (lost := await events_lost(journal, stores)):
-            damaged = only_read(journal, lost, settings.home)
+            damaged = only_read(journal, lost, None if journal.shared else settings.home)
         # A delivery that cannot be marked as done must not be made.
         mark_stores = partial(write_marks, journal, places)
         consolidator: Consolidator | None = None

@@ -223,12 +223,20 @@ def breaker_of(breaker: Breaker) -> dict[str, Any]:
     return {"breaker": breaker.state, "wait_s": round(breaker.wait_s, 1)}
 
 
-def only_read(journal: Journal, what: str, home: Path) -> dict[str, str]:
-    """Make a journal that lost events read-only; returns, by store, the fault and its fix."""
+def only_read(journal: Journal, what: str, home: Path | None = None) -> dict[str, str]:
+    """Make a journal that lost events read-only; returns, by store, the fault and its fix.
+
+    One in a ``home`` can be rebuilt, one in a database has to be restored.
+    """
+    until = (
+        "the former database is named in [database] url, or restored from its backup"
+        if home is None
+        else f"the journal is rebuilt from them: stop the server and run fusion repair --home {home}; with --dry-run "
+        "it only says what that would do"
+    )
     text = (
         f"{journal.place} is intact, but {what}. Nothing is deleted from the stores, and nothing is remembered or "
-        f"forgotten until the journal is rebuilt from them: stop the server and run fusion repair --home "
-        f"{home}; with --dry-run it only says what that would do"
+        f"forgotten until {until}"
     )
     journal.refuse_writes(text)
     log.error("the journal is only read, nothing is remembered or forgotten: %s", text)

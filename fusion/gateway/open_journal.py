@@ -45,9 +45,24 @@ async def open_journal(
     if unwritable and not damaged:
         journal.refuse_writes(unwritable, StoreFull)
         damaged = {"home": unwritable}
-    if not damaged and (lost := store_watermarks.lost(await journal.watermark(), places)):
-        damaged = only_read(journal, lost, settings.home)
+    if not damaged and (lost := store_watermarks.lost(mark := await journal.watermark(), places)):
+        if not journal.shared:
+            damaged = only_read(journal, lost, settings.home)
+        elif others := store_watermarks.places_of_another(mark, places):
+            files = ", ".join(map(str, others))
+            damaged = only_read(journal, f"{lost}. If it is the right one, stop the server and delete {files}")
+        else:
+            await _accept(journal, lost, places)
     return journal, damaged
+
+
+async def _accept(journal: Journal, lost: str, places: Mapping[str, Path]) -> None:
+    """Go on with a database that is an earlier state of itself: it was restored, or a replica was promoted.
+
+    Its owner has chosen so, and the other gateways go on as well.
+    """
+    log.warning("%s goes on as it is: %s", journal.place, lost)
+    await write_marks(journal, places, *(name for name, folder in places.items() if store_watermarks.read_mark(folder)))
 
 
 def open_server(settings: Settings) -> Server | None:

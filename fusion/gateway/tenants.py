@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, field
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from fusion.contract import Scope
-from fusion.errors import StoreDamaged, StoreFull
+from fusion.errors import FusionError, StoreDamaged, StoreFull
 from fusion.home import TENANTS, tenant_folder
 from fusion.journal import Journal, split_tenants, store_watermarks
-from fusion.journal.outbox import has_open, has_open_deliveries
+from fusion.journal.outbox import has_left, has_open_deliveries
 from fusion.recall.receipt_store import move_receipts
 from fusion.settings import Settings
 
@@ -38,6 +38,9 @@ OPENED = "opened.json"
 """file in a tenant's folder with a digest of each backend's settings at the last start"""
 SETTLE_S = 30.0
 """seconds for open deliveries before a tenant's stores are closed; the rest is delivered at the next opening"""
+
+AGAIN_S = 60.0
+"""seconds between two looks for what other gateways have left"""
 
 
 class SupportsSettle(Protocol):
@@ -107,8 +110,22 @@ class Tenants(Generic[T]):
             self._close_idle()
 
     async def deliver(self) -> None:
-        """Open each tenant that has deliveries left from an earlier run, until they are made."""
-        for tenant in await asyncio.to_thread(self._with_open_deliveries):
+        """Open each tenant that has deliveries left from an earlier run, until they are made.
+
+        Where gateways share the journals, this goes on: one of them may die. It opens a tenant that had some at two
+        looks, since a gateway that lives is about to make those of the first.
+        """
+        left = await asyncio.to_thread(self._with_open_deliveries)
+        await self._settle(left)
+        while self.server is not None:
+            await asyncio.sleep(AGAIN_S)
+            before, left = left, await asyncio.to_thread(self._with_open_deliveries)
+            await self._settle([tenant for tenant in left if tenant in before])
+
+    async def _settle(self, tenants: Sequence[str]) -> None:
+        for tenant in tenants:
+            if tenant in self._open:
+                continue  # it makes its own
             try:
                 async with self.at(tenant) as parts:
                     await parts.settle()
@@ -154,9 +171,20 @@ class Tenants(Generic[T]):
 
     def _with_open_deliveries(self) -> list[str]:
         if self.server is not None:
-            return [name for name in self._names() if self.server.run(name, has_open)]
+            return self._left_on(self.server)
         waiting = [file for file in self._files() if has_open_deliveries(file.with_name("journal.sqlite"))]
         return [json.loads(file.read_text(encoding="utf-8")) for file in waiting]
+
+    def _left_on(self, server: Server) -> list[str]:
+        left = []
+        with suppress(FusionError):  # it is away: the next look finds them
+            for tenant in self._names():
+                try:
+                    if server.run(tenant, has_left):
+                        left.append(tenant)
+                except Exception as error:  # noqa: BLE001 — its schema may be gone or be moved; the others continue
+                    log.debug("a tenant's deliveries could not be read: %s", type(error).__name__)
+        return left
 
     def _close_idle(self) -> None:
         idle = [tenant for tenant, one in self._open.items() if not one.calls]

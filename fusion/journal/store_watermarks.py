@@ -93,6 +93,12 @@ def places_of(home: Path, backends: Mapping[str, object]) -> dict[str, Path]:
     return {HOME: home, **{name: home / "backends" / name for name in backends}}
 
 
+def places_of_another(journal: Watermark, places: Mapping[str, Path]) -> list[Path]:
+    """The files with the watermark of another journal than this one."""
+    marks = {folder / FILE: read_mark(folder) for folder in places.values()}
+    return [file for file, mark in marks.items() if mark is not None and mark.id != journal.id]
+
+
 def lost(journal: Watermark | None, places: Mapping[str, Path]) -> str | None:
     """What a journal has lost according to the watermarks in these places, in words; None if nothing.
 

@@ -15,6 +15,7 @@ import pytest
 from fusion.contract import Scope
 from fusion.doors.cli.doctor_stores import database_server
 from fusion.errors import BadInput, SettingsError, Unauthorized
+from fusion.gateway import tenants
 from fusion.gateway.backup import back_up
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
@@ -28,10 +29,12 @@ from tests.fakes import Off
 from tests.gateway.helpers import ASKED, DECIDED, NADIA, remember
 from tests.gateway.shelves import SharedShelf
 from tests.gateway.test_transfer import export_of, import_into, rows_of
+from tests.ingest.helpers import event
 from tests.patience import load
 from tests.postgres.relay import Relay
 from tests.postgres.servers import Database
 
+GONE = "insert into fusion.tenant values('fusion_aaa_gone', 'aaa')"
 END_CLAIMS = "update delivery set claimed_until = 1 where claimed_until > 0"
 
 ACME = Scope(tenant="acme", user_id="nadia", audience="private")
@@ -230,6 +233,28 @@ async def test_a_gateway_that_dies_leaves_its_deliveries_to_the_others(
         await cluster.shelf.taken.wait()
         assert cluster.shelf.delivered.total() == 1
         assert await answer(a) == [DECIDED]
+
+
+@pytest.mark.feature(
+    "a gateway that dies leaves the deliveries of all its tenants to the others; a tenant without tables stops none"
+)
+async def test_deliveries_of_a_tenant_that_no_gateway_has_open_are_made(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of the tenants has no schema any more. The other one's memory was acknowledged by a gateway that died."""
+    monkeypatch.setattr(tenants, "AGAIN_S", 0.05)
+    async with cluster.gateway("a") as a:
+        assert a.tenants is not None
+        server = a.tenants.server
+        assert server is not None
+        await asyncio.to_thread(server.run, "default", lambda db: db.execute(GONE).rowcount)
+        shelf = SharedShelf.servers[f"{cluster.address} acme"] = SharedShelf()
+        died = await Journal.open_shared(server, "acme")
+        await died.outbox.register(["shelf"])
+        await died.append([event(DECIDED, scope=ACME)])
+        await died.close()
+        await shelf.taken.wait()
+        assert shelf.delivered.total() == 1
 
 
 @pytest.mark.feature("a write in one gateway wakes the others, which need not look for it")

@@ -180,7 +180,7 @@ READS: Mapping[str, Callable[[Any], Any]] = {
         observations.by_words(db, "heron", Wanted(ANA), 9),
     ),
     "vectors": lambda db: observation_vectors.count_without(db, Wanted(ANA), "m"),
-    "outbox": lambda db: (outbox.deliveries(db), outbox.outcomes(db, [1, 14]), outbox.has_open(db)),
+    "outbox": lambda db: (outbox.deliveries(db), outbox.outcomes(db, [1, 14])),
     "owners": lambda db: (owners.read(db, "default"), owners.by_agent(db, "default")),
     "plans": lambda db: (plans.plans(db, ANA, 9, by=None), plans.plans(db, ANA, 9, by=NOW)),
     "prefix": lambda db: (prefix.counts(db), prefix.windows(db), prefix.first_turn(db, ANA)),
