@@ -132,7 +132,8 @@ class Outbox:
     async def register(self, stores: Sequence[str]) -> None:
         """Deliver events to ``stores`` from now on. Events that they have not received become due.
 
-        So do deliveries that were given up: a newer version of the program may succeed.
+        So do deliveries that were given up: a newer version of the program may succeed. What other gateways left out
+        before is entered later: that looks at every event, and a tenant is opened for a caller who waits.
         """
         self.stores = tuple(stores)
         names = [(name,) for name in stores]
@@ -155,7 +156,6 @@ class Outbox:
 
         await self._database.write(work)
         self.look_at_all_events()
-        await self.enter_left_out()
 
     def look_at_all_events(self) -> None:
         """Let `enter_left_out` begin with the first event: the journal lacks some that it had."""
@@ -170,8 +170,8 @@ class Outbox:
         if not self._database.shared or not self.stores:
             return
         lacking = (
-            f"select seq from event where {LIVE} and seq in "
-            "(select seq from event where seq > ? and seq <= ? except select seq from delivery where backend = ?)"
+            f"select seq from event where seq > ? and seq <= ? and {LIVE} "
+            "and not exists (select 1 from delivery d where d.backend = ? and d.seq = event.seq)"
         )
 
         def look(db: Connection) -> tuple[int, list[tuple[str, list[int]]]]:
