@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import scale_cluster, scale_signs
+from benchmarks import scale_cluster, scale_growth, scale_signs
 from benchmarks.__main__ import main
 from benchmarks.scale_growth import exponent
 from tests.postgres.servers import Database
@@ -49,8 +49,10 @@ def test_so_few_vectors_are_all_compared() -> None:
 @pytest.mark.feature("figures: what a memory, a question, a restart, a deletion and a backup cost while a home grows")
 @pytest.mark.model
 @pytest.mark.timeout(600)
-def test_a_small_home_is_grown(tmp_path: Path) -> None:
+def test_a_small_home_is_grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every figure is there, at both sizes, and the exponents between them. The next run stores nothing again."""
+    for name, few in (("WARM_UP", 1), ("QUESTIONS", 10), ("FORGOTTEN", 1)):
+        monkeypatch.setattr(scale_growth, name, few)
 
     def grown(sizes: str) -> dict[str, Any]:
         said = StringIO()
