@@ -255,7 +255,9 @@ class Server:
             self.transaction(f"begin; {_limits()}select to_regclass('fusion.tenant') is not null") as begun,
         ):
             raw, there = begun
-            names = raw.execute("select name from fusion.tenant order by name") if there else ()
+            # Who gives a migration up drops the schema, and its row here may stay.
+            registered = "select name from fusion.tenant where to_regnamespace(schema) is not null order by name"
+            names = raw.execute(registered) if there else ()
             return [name.replace(FOR_NUL, NUL) for (name,) in names]
 
     def time(self) -> datetime:
@@ -495,7 +497,8 @@ def create_schema(raw: psycopg.Connection[Any], tenant: str, steps: Sequence[str
     schema = schema_of(tenant)
     raw.execute(LOCK_TENANTS)
     raw.execute(_REGISTRY)
-    raw.execute("insert into fusion.tenant values(%s, %s)", (schema, _readable_name(tenant)))
+    registered = "insert into fusion.tenant values(%s, %s) on conflict(schema) do nothing"  # it may be of one dropped
+    raw.execute(registered, (schema, _readable_name(tenant)))
     raw.execute(f"create schema {schema}")
     raw.execute(chosen(schema))
     raw.execute(FUNCTIONS)

@@ -12,7 +12,8 @@ from fusion.store.tables import Table
 
 def has_tenant(db: database.Connection, tenant: str) -> bool:
     """Whether a tenant has a schema."""
-    return db.execute("select 1 from fusion.tenant where name = ?", (tenant,)).fetchone() is not None
+    registered = "select 1 from fusion.tenant where name = ? and to_regnamespace(schema) is not null"
+    return db.execute(registered, (tenant,)).fetchone() is not None
 
 
 def copy_into(db: Connection, copy: sqlite3.Connection, tables: Sequence[Table]) -> None:

@@ -56,6 +56,7 @@ from tests.postgres.servers import Database, PostgreSQL
 psycopg = pytest.importorskip("psycopg")
 
 from fusion.store.postgres import Server, schema_of  # noqa: E402 – imported late, as its package is optional
+from fusion.store.postgres_copy import has_tenant  # noqa: E402
 from fusion.store.postgres_move import Migration  # noqa: E402
 
 ACME = "acme"
@@ -530,6 +531,37 @@ async def test_a_process_that_is_killed_leaves_the_source_whole(
             await open_there(server)
     to_server(home, server)
     assert in_database(server) == before
+
+
+@pytest.mark.feature(
+    "… and is given up as its message says: a gateway starts there, or the next run begins anew",
+    of="`fusion migrate` moves",
+)
+@pytest.mark.parametrize("then", ["a gateway starts", "another run"])
+async def test_a_run_that_is_killed_can_be_given_up_as_the_message_says(
+    home: Path, server: Server, postgres_database: Database, then: str
+) -> None:
+    """Of both tenants, the schema and its row in `fusion.closed` are deleted, and nothing else."""
+    await fill_home(home)
+    before = all_of(home)
+    with pytest.raises(Killed):
+        to_server(home, server, report=Crash(step="verified"))
+    with pytest.raises(SettingsError, match=r"to give it up, drop this schema and its row in fusion\.closed"):
+        await open_there(server)
+    with psycopg.connect(postgres_database.url, autocommit=True) as db:
+        for schema in map(schema_of, before):
+            db.execute(f"drop schema {schema} cascade")
+            db.execute("delete from fusion.closed where schema = %s", (schema,))
+    assert server.tenants() == []
+    if then == "another run":
+        to_server(home, server)
+        assert in_database(server) == before
+        return
+    journal = await open_there(server)
+    assert not (await journal.watermark()).events
+    assert [await journal.read(has_tenant, name) for name in before] == [True, False]
+    await journal.close()
+    assert server.tenants() == ["default"]
 
 
 # Refused --------------------------------------------------------------------------------------------------------------
