@@ -24,7 +24,9 @@ _TRANSIENT = (
     errors.TooManyConnections,
     errors.CannotConnectNow,
 )
-_LOST = (errors.AdminShutdown, errors.CrashShutdown, errors.IdleSessionTimeout)
+_ENDED = (errors.IdleInTransactionSessionTimeout, errors.TransactionTimeout)
+"""The server ended a transaction, and with it the connection. psycopg counts these among errors of a program."""
+_LOST = (errors.AdminShutdown, errors.CrashShutdown, errors.IdleSessionTimeout, *_ENDED)
 
 
 def is_transient(error: Exception) -> bool:
@@ -77,7 +79,7 @@ def as_backend_error(error: Exception, server: str) -> FusionError:
             return BackendUnreachable(f"{server} is damaged ({code}). Fix: restore it from a backup")
         case psycopg.OperationalError() | psycopg.InterfaceError() if getattr(error, "sqlstate", None) is None:
             return _unreachable(error, server)
-        case psycopg.OperationalError():
+        case _ if isinstance(error, (psycopg.OperationalError, *_ENDED)):
             return BackendUnreachable(f"{server} does not serve this now ({code})")
         case psycopg.Error():
             return InvalidAnswer(f"{server} failed on the gateway's query ({code})")

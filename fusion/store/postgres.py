@@ -83,6 +83,8 @@ READ_ONLY = (
     "(postgresql://user:password@a,b/name), of which the one that accepts writes is chosen"
 )
 
+_ENDED = (errors.IdleInTransactionSessionTimeout, errors.TransactionTimeout)
+"""The server ended a transaction, and with it the connection. psycopg counts these among errors of a program."""
 _KEYS = frozenset({"key", "words", "owner", "item"})
 """the columns of keys that are read"""
 _TIMELINE = "substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)"
@@ -363,6 +365,11 @@ class Server:
                 return StoreBusy(f"{where} takes no more connections or work now; try again in a moment")
             case errors.LockNotAvailable() | errors.SerializationFailure() | errors.DeadlockDetected():
                 return StoreBusy(f"another gateway is writing to {where}; try again in a moment")
+            case _ if isinstance(error, _ENDED):
+                return StoreBusy(
+                    f"{where} ended a transaction of this gateway, which was too slow for it; nothing was written: try "
+                    "again in a moment"
+                )
             case errors.QueryCanceled():
                 return StoreBusy(f"a statement took longer than {SLOW_S} s in {where} and was stopped; try again later")
             case errors.InsufficientPrivilege():
@@ -404,10 +411,10 @@ def _value(last: psycopg.Cursor[Any]) -> Any:
 
 def _is_gone(error: psycopg.Error) -> bool:
     """Whether the server has ended the connection, or accepts no writes any more: another one may be the primary."""
-    if isinstance(error, errors.ReadOnlySqlTransaction | errors.ObjectNotInPrerequisiteState):
+    if isinstance(error, (errors.ReadOnlySqlTransaction, errors.ObjectNotInPrerequisiteState, *_ENDED)):
         return True
     lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
-    return lost and (error.sqlstate is None or error.sqlstate.startswith(("57P", "25P03")))
+    return lost and (error.sqlstate is None or error.sqlstate.startswith("57P"))
 
 
 def _parameters(url: str) -> dict[str, Any]:

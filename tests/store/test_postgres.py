@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
+import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -488,6 +490,43 @@ async def test_a_lock_that_is_held_too_long_is_busy(
     await impatient.write(put("b"))
     assert await keys(database) == {"b"}
     await impatient.close()
+
+
+@pytest.mark.feature(
+    "a write that PostgreSQL ends because its gateway stood still gets 503, and the next one is stored"
+)
+@pytest.mark.parametrize("together", [1, 2])
+async def test_a_write_that_stands_still_is_busy(
+    server: Server, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    """As on a machine that is overloaded: the server ends the transaction. Nothing of it is stored, nor of a work that
+    shares it."""
+    monkeypatch.setattr(store, "STALLED_S", 1)
+    database = await open_tenant(server)
+    begun, queued = threading.Event(), threading.Event()
+
+    def wait(db: Any) -> Any:
+        begun.set()
+        queued.wait()
+        return put("before")(db)
+
+    def stand_still(db: Any) -> Any:
+        time.sleep(1.5)
+        return put("a")(db)
+
+    first = asyncio.ensure_future(database.write(wait))
+    await asyncio.to_thread(begun.wait)
+    works = [stand_still, put("b")][:together]
+    writing = [asyncio.ensure_future(database.write(work)) for work in works]
+    await asyncio.sleep(0)
+    queued.set()
+    outcomes = await asyncio.gather(*writing, return_exceptions=True)
+    assert await first == "before"
+    assert [type(one) for one in outcomes] == [StoreBusy] * together
+    assert "ended a transaction of this gateway, which was too slow" in str(outcomes[0])
+    assert await database.write(put("after")) == "after"
+    assert await keys(database) == {"before", "after"}
+    await database.close()
 
 
 async def test_an_exhausted_pool_is_busy(postgres_database: Place, monkeypatch: pytest.MonkeyPatch) -> None:

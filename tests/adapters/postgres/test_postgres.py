@@ -709,6 +709,7 @@ async def test_a_dropped_schema_is_made_again_by_the_next_delivery(postgres_data
         (errors.DeadlockDetected("secret text"), BackendTimeout, "busy"),
         (errors.IndexCorrupted("secret text"), BackendUnreachable, "damaged"),
         (errors.UniqueViolation("secret text"), InvalidAnswer, "23505"),
+        (errors.IdleInTransactionSessionTimeout("secret text"), BackendUnreachable, "25P03"),
         (psycopg.OperationalError("secret text"), BackendUnreachable, "the connection was lost"),
         (psycopg.OperationalError('certificate file "secret" does not exist'), SettingsError, "correct sslrootcert"),
         (errors.UndefinedTable("secret text"), InvalidAnswer, "tables are gone"),
