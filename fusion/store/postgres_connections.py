@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 import psycopg
-from psycopg import pq
+from psycopg import errors, pq
 
 from fusion.errors import BackendUnreachable, StoreBusy
 
@@ -33,6 +33,10 @@ SILENT_S = 10.0
 """seconds that a caller has a connection before its server is asked whether it answers at all"""
 LOOK_S = 2.0
 """seconds between two looks at the connections in use"""
+ASK_S = 5.0
+"""seconds in which a server that has refused a connection has to say anything at all"""
+_ASKS_FOR_TLS = (8).to_bytes(4, "big") + (80877103).to_bytes(4, "big")
+"""the message SSLRequest of PostgreSQL's protocol: its length, and its number"""
 
 
 class Connections:
@@ -132,9 +136,36 @@ class Connections:
         """Whether the server at this very address answers, also if it is not the primary any more."""
         try:
             self._connect(host=host, hostaddr="", port=port, target_session_attrs="any").close()
-        except psycopg.OperationalError as error:
-            return error.sqlstate is not None
+        except errors.ConnectionTimeout:
+            return False
+        except psycopg.OperationalError:
+            # It may be full. Or its certificate has the host's name, and it is asked by the address.
+            return _responds(host, port)
         return True
+
+
+def _responds(host: str, port: int) -> bool:
+    """Whether a server says anything at all. The driver's error does not tell a refusal from a broken network.
+
+    Every server answers the question for TLS with a letter, before it looks at who asks and how many others there are.
+    """
+    with suppress(OSError), _reached(host, port) as asking:
+        asking.sendall(_ASKS_FOR_TLS)
+        return bool(asking.recv(1))
+    return False
+
+
+def _reached(host: str, port: int) -> socket.socket:
+    if not host.startswith("/"):
+        return socket.create_connection((host, port), ASK_S)
+    local = socket.socket(socket.AF_UNIX)
+    try:
+        local.settimeout(ASK_S)
+        local.connect(f"{host}/.s.PGSQL.{port}")
+    except OSError:
+        local.close()
+        raise
+    return local
 
 
 def _address(db: Raw) -> tuple[str, int] | None:

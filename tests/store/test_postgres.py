@@ -34,6 +34,7 @@ from tests.postgres.servers import PostgreSQL
 psycopg = pytest.importorskip("psycopg")
 
 from fusion.store import postgres as store  # noqa: E402 – imported late, as its package is optional
+from fusion.store import postgres_connections as connections  # noqa: E402
 from fusion.store.postgres import Database, Server, chosen, schema_of  # noqa: E402
 from fusion.store.postgres_sql import step_statements  # noqa: E402
 
@@ -537,6 +538,25 @@ async def test_an_exhausted_pool_is_busy(postgres_database: Place, monkeypatch: 
     with server.transaction("begin"), pytest.raises(StoreBusy, match=r"all connections .* are in use"):
         await database.read(watermark.read)
     assert (await database.read(watermark.read)).events == 0
+    await database.close()
+    server.close()
+
+
+@pytest.mark.feature("a PostgreSQL that accepts no more connections is not taken for one that hangs: what runs goes on")
+@pytest.mark.parametrize("local", [False, True], ids=["over TCP", "over the socket"])
+async def test_a_server_that_is_full_does_not_lose_what_runs(
+    postgres: PostgreSQL, postgres_database: Place, monkeypatch: pytest.MonkeyPatch, local: bool
+) -> None:
+    """The role has as many connections as it may, so the server refuses the one that asks whether it hangs."""
+    monkeypatch.setattr(connections, "SILENT_S", 0.2)
+    monkeypatch.setattr(connections, "LOOK_S", 0.05)
+    server = Server(postgres_database.socket_url if local else postgres_database.url)
+    server.open()
+    database = await open_tenant(server)
+    postgres.execute(f"alter role {postgres_database.role} connection limit 1")
+    with pytest.raises(StoreBusy, match="takes no more connections"), server.errors():
+        server.connect()
+    assert len(await database.rows("select 1 as one from pg_sleep(1.5)")) == 1
     await database.close()
     server.close()
 
