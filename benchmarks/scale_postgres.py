@@ -255,7 +255,9 @@ async def _recall(backend: Postgres, asked: Sequence[str], known: MadeVectors) -
 
 async def _nearest(backend: Postgres, query: Query, vector: Floats, *, exact: bool) -> list[int]:
     asked = sql.Asked((), vector)
-    statement = sql.search(query, asked, sql.Statistics(), backend._vectors, PLACES, exact=exact)
+    statement = sql.search(
+        query, asked, sql.Statistics(), backend._vectors, PLACES, pgvector=backend._pgvector, exact=exact
+    )
     assert statement is not None
     rows = await backend._connections.run(lambda c: c.rows(*statement), 60.0)
     return [number for _, number, *_ in sorted(rows, key=lambda row: -row[3])[:NEAREST]]

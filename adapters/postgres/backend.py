@@ -80,6 +80,8 @@ class Postgres:
         self._preparing = asyncio.Lock()
         self._ready = False
         self._found = (False, False)
+        self._pgvector = ""
+        """the schema that pgvector is in, once there are vectors"""
         self._statistics: dict[Scope, tuple[float, sql.Statistics]] = {}
         self._kept: dict[str, Kept] = {}
         """by event id as it is stored, the fields of memories that were found; the oldest first"""
@@ -151,7 +153,7 @@ class Postgres:
         exact: bool = False,
     ) -> tuple[list[tuple[str, float]], list[tuple[str, float]]]:
         """The memories found by words and by vectors, best first, with BM25 and cosine. ``ids`` gets their events'."""
-        statement = sql.search(query, asked, known, self._vectors, width, exact=exact)
+        statement = sql.search(query, asked, known, self._vectors, width, pgvector=self._pgvector, exact=exact)
         rows = [] if statement is None else await connection.rows(*statement)
         found: tuple[list[tuple[str, float]], list[tuple[str, float]]] = ([], [])
         for which, number, event_id, score in rows:
@@ -186,7 +188,10 @@ class Postgres:
     async def _tables(self, connection: Connection) -> tuple[bool, bool]:
         """Whether there are memories, and vectors of this model; looked up until there are."""
         if not (self._found[0] and (self._found[1] or self._embedder is None)):
-            self._found = await schema.tables(connection, self._embedder)
+            found = await schema.tables(connection, self._embedder)
+            if found[1]:
+                self._pgvector = await schema.pgvector(connection)
+            self._found = found  # last, as other questions look here meanwhile
         return self._found
 
     async def _known(self, connection: Connection, scope: Scope) -> sql.Statistics:
@@ -262,7 +267,8 @@ class Postgres:
 
     def _give(self, by: str) -> str:
         """The statement that stores the vector of a memory, unless it has one or is gone."""
-        return f"INSERT INTO {self._vectors} SELECT id, %b::halfvec FROM memory WHERE {by} = %s ON CONFLICT DO NOTHING"
+        vector = f"%b::{self._pgvector}.halfvec"
+        return f"INSERT INTO {self._vectors} SELECT id, {vector} FROM memory WHERE {by} = %s ON CONFLICT DO NOTHING"
 
     async def set_states(self, states: Mapping[str, State]) -> None:
         if states:
@@ -313,7 +319,9 @@ class Postgres:
         """Create what is missing. Done once, and again after a failed write."""
         async with self._preparing:
             if not self._ready:
-                await self._connections.run(lambda c: schema.prepare(c, self._options.schema, self._embedder), WRITE_S)
+                self._pgvector = await self._connections.run(
+                    lambda c: schema.prepare(c, self._options.schema, self._embedder), WRITE_S
+                )
                 self._ready = True
 
     # State
@@ -420,7 +428,9 @@ async def _statistics(connection: Connection, scope: Scope) -> sql.Statistics:
     )
     if memories < sql.COMMON:
         return sql.Statistics(memories, average)
-    [(all_memories,)] = await connection.rows("SELECT reltuples::bigint FROM pg_class WHERE oid = 'memory'::regclass")
+    [(all_memories,)] = await connection.rows(
+        "SELECT reltuples::bigint FROM pg_class WHERE oid = 'memory'::regclass::oid"
+    )
     rows = await connection.rows(
         "SELECT term, share FROM pg_stats, unnest(most_common_elems::text::text[], most_common_elem_freqs) "
         "AS s(term, share) WHERE schemaname = current_schema AND tablename = 'memory' AND attname = 'terms' "

@@ -163,7 +163,9 @@ class Connections:
         settings = {
             **_SETTINGS,
             "hnsw.ef_search": options.ef_search,
-            "search_path": f"{options.schema},public,extensions",
+            # PostgreSQL looks into its own pg_catalog before these. Others may create in public: an operator there
+            # that takes the types of a statement exactly would be preferred, and would run as this role.
+            "search_path": f"{options.schema},pg_temp",
         }
         given = options.parameters()
         chosen = " ".join(f"-c {name}={value}" for name, value in settings.items())

@@ -33,7 +33,7 @@ _SCHEMA_CHARS = 40
 """of a schema's name, so that the name of a tenant's is no longer than the 63 that PostgreSQL keeps"""
 
 _SHARED_SCHEMAS = ("public", "extensions", "information_schema", "fusion")
-"""PostgreSQL looks into the first two for each tenant, because of pgvector; gateways have the last one"""
+"""others may create in the first two, where pgvector is; gateways have the last one"""
 
 
 @dataclass(frozen=True)

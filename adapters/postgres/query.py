@@ -5,6 +5,9 @@ once for both, and compares all their vectors. The words' score is BM25 in SQL, 
 only `ts_rank`, that does not know how rare a word is: the rows that have one of the terms are read once, counted by
 term, and scored. So the frequencies are those of what the question may see, and no other user changes an order. How
 often a memory repeats a term is left out: memories are short.
+
+Operands are cast to types that an operator of PostgreSQL takes exactly. Of mixed types, one that another role has made
+for just these would be preferred, if it were ever found; see `adapters.postgres.connections`.
 """
 
 from __future__ import annotations
@@ -89,24 +92,24 @@ def owned(scope: Scope) -> tuple[str, Values]:
 
 
 def search(
-    query: Query, asked: Asked, known: Statistics, vectors: str, limit: int, *, exact: bool = False
+    query: Query, asked: Asked, known: Statistics, vectors: str, limit: int, *, pgvector: str, exact: bool = False
 ) -> tuple[str, Values] | None:
     """The statement whose rows are (0 for words or 1 for vectors, a memory's number, its event's id, its score), best
     first in each.
 
-    ``vectors`` is the name of the model's table. ``exact`` compares all vectors, without the index. None if there is
-    nothing to search for.
+    ``vectors`` is the name of the model's table, and ``pgvector`` the schema of that extension. ``exact`` compares all
+    vectors, without the index. None if there is nothing to search for.
     """
     condition, values = seen(query)
     parts = []
     if asked.terms and asked.vector is not None and known.memories <= FEW and not known.common:
         values |= {"vector": HalfVector(asked.vector), "limit": limit}
-        return _by_both(asked.terms, known, vectors, condition, values), values
+        return _by_both(asked.terms, known, vectors, pgvector, condition, values), values
     if asked.terms:
         parts.append(_by_words(asked.terms, known, condition, values))
     if asked.vector is not None:
         values["vector"] = HalfVector(asked.vector)
-        parts.append(_by_vectors(vectors, condition, exact=exact))
+        parts.append(_by_vectors(vectors, pgvector, condition, exact=exact))
     if not parts:
         return None
     values["limit"] = limit
@@ -139,14 +142,17 @@ def _rarest(asked: Sequence[str], known: Statistics) -> frozenset[str]:
     return frozenset(rare)
 
 
-def _by_both(asked: Sequence[str], known: Statistics, vectors: str, condition: str, values: Values) -> str:
+def _by_both(
+    asked: Sequence[str], known: Statistics, vectors: str, pgvector: str, condition: str, values: Values
+) -> str:
+    distance = _distance(pgvector)
     counted = ", ".join(f"count(*) FILTER (WHERE t{n}) AS n{n}" for n in range(len(asked)))
     read, scored = _weighed(asked, condition, counted, known, values)
     found = " OR ".join(f"t{n}" for n in range(len(asked)))
     return (
         f"WITH {read} ({scored} WHERE {found} ORDER BY score DESC, id LIMIT %(limit)s) UNION ALL "
-        f"(SELECT 1, id, event_id, -({_DISTANCE}) AS score FROM hit JOIN {vectors} v ON v.memory = id "
-        f"ORDER BY ({_DISTANCE}) + 0 LIMIT %(limit)s)"
+        f"(SELECT 1, id, event_id, -({distance}) AS score FROM hit JOIN {vectors} v ON v.memory = id "
+        f"ORDER BY ({distance}) + 0::float8 LIMIT %(limit)s)"
     )
 
 
@@ -156,24 +162,29 @@ def _weighed(asked: Sequence[str], condition: str, counted: str, known: Statisti
     values |= {f"term{n}": lexeme(term) for n, term in enumerate(asked)}
     there = ", ".join(f"m.terms @@ %(term{n})s::tsquery AS t{n}" for n in range(len(asked)))
     rarity = ", ".join(
-        f"ln(1 + (greatest(%(total)s - n{n}, 0) + 0.5)::float8 / (n{n} + 0.5)) AS w{n}" for n in range(len(asked))
+        f"ln(1::float8 + (greatest(%(total)s::bigint - n{n}::bigint, 0)::float8 + 0.5::float8) "
+        f"/ (n{n}::float8 + 0.5::float8)) AS w{n}"
+        for n in range(len(asked))
     )
-    total = " + ".join(f"CASE WHEN t{n} THEN w{n} ELSE 0 END" for n in range(len(asked)))
+    total = " + ".join(f"CASE WHEN t{n} THEN w{n} ELSE 0::float8 END" for n in range(len(asked)))
     read = (
         f"hit AS MATERIALIZED (SELECT m.id, m.event_id, m.length, {there} FROM memory m WHERE {condition}), "
         f"counted AS (SELECT {counted} FROM hit), weights AS MATERIALIZED (SELECT {rarity} FROM counted)"
     )
-    score = f"({total}) * {K1 + 1} / (1 + {K1} * ({1 - B} + {B} * length / %(average)s::float8))"
+    share = f"{B}::float8 * length::float8 / %(average)s::float8"
+    score = f"({total}) * {K1 + 1}::float8 / (1::float8 + {K1}::float8 * ({1 - B}::float8 + {share}))"
     return read, f"SELECT 0, id, event_id, {score} AS score FROM hit, weights"
 
 
-_DISTANCE = "v.embedding <#> %(vector)b::halfvec"
+def _distance(pgvector: str) -> str:
+    return f"v.embedding OPERATOR({pgvector}.<#>) %(vector)b::{pgvector}.halfvec"
 
 
-def _by_vectors(vectors: str, condition: str, *, exact: bool) -> str:
-    order = f"({_DISTANCE}) + 0" if exact else _DISTANCE
+def _by_vectors(vectors: str, pgvector: str, condition: str, *, exact: bool) -> str:
+    distance = _distance(pgvector)
+    order = f"({distance}) + 0::float8" if exact else distance
     return (
-        f"(SELECT 1, m.id, m.event_id, -({_DISTANCE}) AS score FROM {vectors} v JOIN memory m ON m.id = v.memory "
+        f"(SELECT 1, m.id, m.event_id, -({distance}) AS score FROM {vectors} v JOIN memory m ON m.id = v.memory "
         f"WHERE {condition} ORDER BY {order} LIMIT %(limit)s)"
     )
 

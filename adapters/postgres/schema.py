@@ -24,9 +24,17 @@ SMALL = 64 * 8192
 
 _OURS = (
     "EXISTS (SELECT FROM pg_class WHERE relname = %s "
-    "AND relnamespace = to_regnamespace(split_part(current_setting('search_path'), ',', 1)))"
+    "AND relnamespace = to_regnamespace(split_part(current_setting('search_path'), ',', 1))::oid)"
 )
-"""whether a table is in the tenant's own schema: by its name alone it is also found in ``public``"""
+"""whether a table is in the tenant's own schema"""
+_PGVECTOR = (
+    "SELECT quote_ident(nspname::text), extversion FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace "
+    "WHERE extname = 'vector'"
+)
+_HOME_OF_PGVECTOR = (
+    "SELECT nspname FROM pg_namespace WHERE nspname IN ('public', 'extensions') ORDER BY nspname DESC LIMIT 1"
+)
+"""the schema in which it is made if it is missing; that of a tenant may be dropped"""
 
 _COLUMNS = EVENT_COLUMNS.replace(" integer", " bigint").replace("event_id text", 'event_id text COLLATE "C"', 1)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
@@ -62,26 +70,40 @@ def locks(schema: str) -> tuple[int, int]:
     return digest, digest + 1
 
 
-async def prepare(connection: Connection, schema: str, embedder: Embedder | None) -> None:
-    """Create what is missing, in one transaction. Raises SettingsError, which names what an administrator has to do."""
+async def prepare(connection: Connection, schema: str, embedder: Embedder | None) -> str:
+    """Create what is missing, in one transaction; returns the schema of pgvector, as `pgvector` does.
+
+    Raises SettingsError, which names what an administrator has to do.
+    """
     definition, _ = locks(schema)
     async with connection.transaction():
         await connection.rows("SELECT pg_advisory_xact_lock(%s)", (definition,))
-        await _require_pgvector(connection)
+        vector_schema = await _require_pgvector(connection)
         [(there,)] = await connection.rows("SELECT to_regnamespace(%s) IS NOT NULL", (schema,))
         if not there:
             await connection.rows(f"CREATE SCHEMA {schema}")
         await _migrate(connection)
         if embedder is not None:
-            await _create_vectors(connection, embedder)
+            await _create_vectors(connection, embedder, vector_schema)
+    return vector_schema
 
 
-async def _require_pgvector(connection: Connection) -> None:
-    found = await connection.rows("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+async def pgvector(connection: Connection) -> str:
+    """The schema that pgvector is in, as SQL names it; empty if it is in none.
+
+    Its type and operators are named with it: others may create in that schema, so no statement looks into it.
+    """
+    found = await connection.rows(_PGVECTOR)
+    return str(found[0][0]) if found else ""
+
+
+async def _require_pgvector(connection: Connection) -> str:
+    found = await connection.rows(_PGVECTOR)
     if not found:
         try:
             async with connection.transaction():
-                await connection.rows("CREATE EXTENSION vector")
+                where = "".join(f" SCHEMA {name}" for (name,) in await connection.rows(_HOME_OF_PGVECTOR))
+                await connection.rows(f"CREATE EXTENSION vector{where}")
         except Exception as error:
             if getattr(error, "sqlstate", None) is None:
                 raise
@@ -89,13 +111,14 @@ async def _require_pgvector(connection: Connection) -> None:
                 "the database has no pgvector. Fix: let an administrator of it run CREATE EXTENSION vector; where that "
                 "fails, install pgvector 0.8 or newer on the server first"
             ) from None
-        found = await connection.rows("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
-    version = str(found[0][0])
+        found = await connection.rows(_PGVECTOR)
+    vector_schema, version = found[0]
     if tuple(int(part) for part in version.split(".")[:2] if part.isdecimal()) < LEAST_PGVECTOR:
         raise SettingsError(
             f"the database has pgvector {version}, and 0.8 is needed. Fix: install a newer one, then ALTER EXTENSION "
             "vector UPDATE"
         )
+    return str(vector_schema)
 
 
 async def _migrate(connection: Connection) -> None:
@@ -116,7 +139,7 @@ async def _migrate(connection: Connection) -> None:
         await connection.rows("UPDATE version SET number = %s", (len(MIGRATIONS),))
 
 
-async def _create_vectors(connection: Connection, embedder: Embedder) -> None:
+async def _create_vectors(connection: Connection, embedder: Embedder, vector_schema: str) -> None:
     if embedder.dimensions > MOST_DIMENSIONS:
         raise SettingsError(
             f"the vectors of {embedder.identity} have {embedder.dimensions} numbers, and pgvector indexes up to "
@@ -128,10 +151,10 @@ async def _create_vectors(connection: Connection, embedder: Embedder) -> None:
         return
     await connection.rows(
         f"CREATE TABLE {name} (memory bigint PRIMARY KEY REFERENCES memory ON DELETE CASCADE, "
-        f"embedding halfvec({embedder.dimensions}) NOT NULL)"
+        f"embedding {vector_schema}.halfvec({embedder.dimensions}) NOT NULL)"
     )
     await connection.rows(f"ALTER TABLE {name} ALTER embedding SET STORAGE PLAIN")  # next to its row, not apart
-    await connection.rows(f"CREATE INDEX {name}_hnsw ON {name} USING hnsw (embedding halfvec_ip_ops)")
+    await connection.rows(f"CREATE INDEX {name}_hnsw ON {name} USING hnsw (embedding {vector_schema}.halfvec_ip_ops)")
     await connection.rows(
         "INSERT INTO model VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", (name, embedder.identity, embedder.dimensions)
     )
@@ -140,8 +163,8 @@ async def _create_vectors(connection: Connection, embedder: Embedder) -> None:
 async def sizes(connection: Connection) -> tuple[int, int]:
     """The bytes of the memories: now, and when PostgreSQL last counted what it plans with."""
     [(now, counted)] = await connection.rows(
-        "SELECT pg_relation_size(oid), relpages * current_setting('block_size')::bigint FROM pg_class "
-        "WHERE oid = 'memory'::regclass"
+        "SELECT pg_relation_size(oid::regclass), relpages * current_setting('block_size')::bigint FROM pg_class "
+        "WHERE oid = 'memory'::regclass::oid"
     )
     return now, counted
 

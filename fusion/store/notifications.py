@@ -19,6 +19,7 @@ import psycopg
 
 from fusion.errors import FusionError
 from fusion.lib.backoff import backoff_s
+from fusion.store.postgres_sql import SAFE_PATH
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,8 @@ FIRST_RETRY_S, MAX_RETRY_S, RETRY_SPREAD = 0.2, 60.0, 0.2
 _KEEPALIVES: Mapping[str, Any] = {"keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 3}
 _NOTIFY = (
     # Only a notification is committed, so its commit need not wait for the disk.
-    "begin; set local synchronous_commit to off; select pg_notify('{channel}', payload) "
+    f"begin; set local {SAFE_PATH}; set local synchronous_commit to off; "
+    "select pg_notify('{channel}', payload) "
     "from json_array_elements_text('{payloads}') payload; commit"
 )
 

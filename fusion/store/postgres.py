@@ -54,6 +54,7 @@ from fusion.store.postgres_sql import (
     FUNCTIONS,
     LAST_CHANGE,
     RECEIPTS,
+    SAFE_PATH,
     SHARED,
     definition,
     statement,
@@ -241,9 +242,10 @@ class Server:
         """Connect once, for a clear error."""
         with self.errors(), self.connect() as db:
             (read_only, unlocked) = db.execute(
+                f"begin; set local {SAFE_PATH}; "
                 "select pg_is_in_recovery() or cast(current_setting('transaction_read_only') as boolean), "
                 "rolsuper or rolbypassrls from pg_roles where rolname = current_user"
-            ).fetchone() or (False, False)
+            ).set_result(-1).fetchone() or (False, False)
             self.is_read_only, self.bypasses_row_security = bool(read_only), bool(unlocked)
 
     def close(self) -> None:
@@ -254,7 +256,9 @@ class Server:
         """The names of the tenants that have a schema."""
         with (
             self.errors(),
-            self.transaction(f"begin; {_limits()}select to_regclass('fusion.tenant') is not null") as begun,
+            self.transaction(
+                f"begin; set local {SAFE_PATH}; {_limits()}select to_regclass('fusion.tenant') is not null"
+            ) as begun,
         ):
             raw, there = begun
             # Who gives a migration up drops the schema, and its row here may stay.
@@ -264,7 +268,10 @@ class Server:
 
     def time(self) -> datetime:
         """The time of the database."""
-        with self.errors(), self.transaction("begin read only; select clock_timestamp()") as (_, at):
+        with (
+            self.errors(),
+            self.transaction(f"begin read only; set local {SAFE_PATH}; select clock_timestamp()") as (_, at),
+        ):
             return cast("datetime", at).astimezone(UTC)
 
     def run(self, tenant: str, work: Callable[[Connection], T]) -> T:
@@ -322,7 +329,10 @@ class Server:
         number, _, timeline = transaction.partition(" ")
         for pause_s in (0.0, 0.1, 0.3, 1.0, 3.0):
             time.sleep(pause_s)
-            with suppress(psycopg.Error, StoreBusy), self.transaction(f"begin; select {_TIMELINE}") as (db, now):
+            with (
+                suppress(psycopg.Error, StoreBusy),
+                self.transaction(f"begin; set local {SAFE_PATH}; select {_TIMELINE}") as (db, now),
+            ):
                 if now != timeline:
                     break
                 (status,) = db.execute("select pg_xact_status(cast(%s as xid8))", (number,)).fetchone() or ("",)
@@ -451,7 +461,7 @@ def schema_of(tenant: str) -> str:
 
 def chosen(schema: str) -> str:
     """The statements that choose a tenant until the end of the transaction."""
-    return f"set local search_path to {schema}; set local fusion.tenant to '{schema}'; "
+    return f"set local search_path to {schema}, pg_temp; set local fusion.tenant to '{schema}'; "
 
 
 def _limits() -> str:
@@ -679,7 +689,7 @@ class Database(database.Database):
         Returns the version that it had, 0 if there was none, and the columns that it lacked.
         """
         begin = (
-            f"begin; set local idle_in_transaction_session_timeout to '{STALLED_S}s'; "
+            f"begin; set local {SAFE_PATH}; set local idle_in_transaction_session_timeout to '{STALLED_S}s'; "
             f"select pg_advisory_xact_lock({self._lock_number}); set local lock_timeout to '{BUSY_S}s'"
         )
         with self._server.errors(), self._server.transaction(begin) as (raw, _):

@@ -30,6 +30,7 @@ from fusion.store.postgres import (
     schema_of,
     secure_rows,
 )
+from fusion.store.postgres_sql import SAFE_PATH
 from fusion.store.tables import FOR_NUL, NUL, NUMBERS, Sum, Table, hash_in_postgres
 
 OLDEST_SERVER = 130_000
@@ -161,6 +162,7 @@ class Migration:
         self._steps, self._oldest = steps, oldest
         with server.errors():
             self._raw = server.connect()
+            self._raw.execute(f"set {SAFE_PATH}")
 
     def close(self) -> None:
         # The server ends a connection a moment after its client; the next run must not find the lock taken.

@@ -16,6 +16,10 @@ from typing import Any
 
 from fusion.store.database import Values
 
+SAFE_PATH = "search_path to pg_catalog, pg_temp"
+"""Where a statement of no tenant looks. In ``public`` others may create a function or an operator that takes the types
+of a statement more exactly than PostgreSQL's own does; it would be preferred, and run as the gateways' role."""
+
 FUNCTIONS = """
 create table sqlite_sequence(name text collate "C" primary key, seq bigint not null);
 create function next_number(text) returns bigint language sql as $$

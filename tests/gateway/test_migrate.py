@@ -52,6 +52,7 @@ from tests.journal.helpers import append
 from tests.journal.test_both_databases import READS, fill, memory
 from tests.patience import load
 from tests.postgres.servers import Database, PostgreSQL
+from tests.postgres.traps import set_traps, sprung
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -187,6 +188,19 @@ async def test_all_tables_of_all_tenants_are_moved_and_answer_the_same(home: Pat
     }
     assert (home / "fusion.toml").read_text().startswith(MINE)
     assert not why_refused(home, named=True)
+
+
+@pytest.mark.feature("`fusion migrate` calls no operator or function that another role makes in `public`")
+async def test_functions_of_another_role_are_not_called(
+    home: Path, server: Server, postgres_database: Database
+) -> None:
+    """There and back, and counted: they would run as the gateways' role."""
+    await fill_home(home)
+    set_traps(postgres_database)
+    to_server(home, server)
+    to_sqlite(move_of(home, setting=BACK), server, dry_run=True)
+    to_files(home, server)
+    assert not sprung(postgres_database)
 
 
 async def answers_of(journal: Journal) -> Mapping[str, str]:

@@ -30,6 +30,7 @@ from fusion.journal.schema import OLDEST, STEPS
 from fusion.store.rows import EVENT_COLUMNS
 from tests.postgres.servers import Database as Place
 from tests.postgres.servers import PostgreSQL
+from tests.postgres.traps import set_traps, sprung, step_into_a_trap
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -389,6 +390,30 @@ async def test_without_a_tenant_no_table_shows_a_row(server: Server, postgres_da
         for (table,) in tables:
             assert db.execute(f"select count(*) from {acme.name}.{table}").fetchone() == (0,), table
     await acme.close()
+
+
+@pytest.mark.feature(
+    "journals in PostgreSQL: operators and functions that another role makes in `public` are not called"
+)
+async def test_functions_of_another_role_are_not_called(postgres_database: Place) -> None:
+    """They would run as the gateways' role: at a start, as a tenant is made, in a write and in its notification."""
+    set_traps(postgres_database)
+    server = Server(postgres_database.url)
+    server.open()
+    database = await open_tenant(server)
+    await database.write(put("a"))
+    assert await keys(database) == {"a"}
+    assert server.tenants() == ["default"]
+    server.time()
+    with server.transaction(database._begin_write) as (raw, begun):
+        raw.execute("commit")
+    assert server.committed(begun.rpartition(" ")[0])
+    server.notifications._send(database.name)
+    await database.close()
+    server.close()
+    assert not sprung(postgres_database)
+    step_into_a_trap(postgres_database)
+    assert sprung(postgres_database)
 
 
 def test_names_of_tenants_make_different_schemas() -> None:

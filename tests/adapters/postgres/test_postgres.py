@@ -46,6 +46,7 @@ from fusion.contract import (
     Settles,
     State,
     StoresState,
+    Where,
 )
 from fusion.errors import (
     BackendTimeout,
@@ -69,6 +70,7 @@ from tests.backend_contract import (
 from tests.fakes import FakeEmbedder
 from tests.patience import PATIENT_MS
 from tests.postgres.servers import Database, PostgreSQL
+from tests.postgres.traps import set_traps, sprung, step_into_a_trap
 
 
 def options_of(database: Database, folder: Path, **options: object) -> dict[str, object]:
@@ -326,7 +328,7 @@ async def test_a_small_scope_is_read_once_and_finds_what_two_searches_find(
             found = []
             for common in ({}, {"another": 0.0}):  # only a large scope has common terms
                 known = Statistics(sql.FEW, 2.0, common)
-                statement = sql.search(make_query(text), asked, known, backend._vectors, 10)
+                statement = sql.search(make_query(text), asked, known, backend._vectors, 10, pgvector=backend._pgvector)
                 assert statement is not None
                 assert statement[0].count("(m.ended_at IS NULL)") == (2 if common else 1)
                 rows = await backend._connections.run(lambda c, one=statement: c.rows(*one), 60.0)
@@ -358,7 +360,7 @@ async def test_a_common_term_scores_what_others_find(postgres_database: Database
         known = Statistics(1_000_000, 2.0, dict.fromkeys(terms("harbour opens"), 0.5))
 
         async def found(text: str) -> list[int]:
-            statement = sql.search(make_query(text), Asked.of(text, None), known, "", 10)
+            statement = sql.search(make_query(text), Asked.of(text, None), known, "", 10, pgvector="")
             assert statement is not None
             return [number for _, number, *_ in await backend._connections.run(lambda c: c.rows(*statement), 60.0)]
 
@@ -370,7 +372,7 @@ async def test_a_common_term_scores_what_others_find(postgres_database: Database
         assert await found("harbour quinces") == [4, 3]
         known = Statistics(500_000, 2.0, shares)
         assert await found("harbour quinces") == [4, 3, 1, 2]
-        assert sql.search(make_query("the of"), Asked.of("the of", None), known, "", 10) is None
+        assert sql.search(make_query("the of"), Asked.of("the of", None), known, "", 10, pgvector="") is None
 
 
 @pytest.mark.parametrize(
@@ -419,6 +421,102 @@ async def test_tables_in_public_are_nobodys(postgres_database: Database, tmp_pat
         await backend.close()
     with psycopg.connect(postgres_database.admin_url) as admin:
         assert admin.execute("SELECT count(*) FROM public.memory").fetchone() == (1,)
+
+
+@pytest.mark.feature("PostgreSQL: operators and functions that another role makes in `public` are not called")
+@pytest.mark.parametrize("where", ["public", "memory_fusion"])
+@pytest.mark.parametrize("few", [sql.FEW, 0], ids=["a small scope", "a large scope"])
+async def test_operators_of_another_role_are_not_called(
+    postgres_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, few: int
+) -> None:
+    """They would run as the gateways' role, which may read every memory. The second lock: not even those in the schema
+    of the tables are, since each statement fits an operator of PostgreSQL exactly."""
+    monkeypatch.setattr(sql, "FEW", few)
+    if not few:
+        monkeypatch.setattr(sql, "COMMON", 1)
+    if where == "public":
+        set_traps(postgres_database)
+    async with gateway(postgres_database, tmp_path / "a") as backend:
+        await backend.remember(make_samples())
+    if where != "public":
+        set_traps(postgres_database, where)
+    monkeypatch.setattr(Postgres, "scanned", 0)
+    async with gateway(postgres_database, tmp_path / "b") as backend:
+        await backend.remember([make_extracted(make_event(100, "A greyhound", speaker="Bo", place=Place("d/a", 1, 1)))])
+        await backend.remember([make_extracted(make_event(101, "A whippet", place=Place("d/a", 2, 2)))])
+        plain = make_query("greyhound")
+        narrow = Where(kind=("fact", "event"), after=NOW - timedelta(days=9), folder=("d",), speaker=("Bo",))
+        for query in (
+            plain,
+            make_query("greyhound", Scope(user_id="ada", audience="group")),
+            replace(plain, as_of=NOW, known_at=NOW, archived=True),
+            replace(plain, where=narrow),
+        ):
+            await backend.search(query)
+        found = await backend.search(plain)
+        assert {hit.event_id for hit in found} >= {event_id(4), event_id(100), event_id(101)}
+        near = await backend.neighbours([hit for hit in found if hit.event_id == event_id(100)], 1)
+        assert [[hit.event_id for hit in hits] for hits in near] == [[event_id(101)]]
+        await backend.set_states({event_id(4): State(ended_at=NOW, ended="archived")})
+        assert len(await backend.events(event_id(2), 100)) == 12
+        assert await backend.forget(event_id(5), ()) == "deleted"
+        await backend._fill()
+        assert (await backend.describe()).vectors == 13
+    assert not sprung(postgres_database)
+    if where == "public":
+        step_into_a_trap(postgres_database)
+        assert sprung(postgres_database)
+
+
+async def test_a_search_uses_the_indexes_of_words_and_of_vectors(postgres_database: Database, tmp_path: Path) -> None:
+    """The index of terms and HNSW, in PostgreSQL's plan. Of so few memories it would sort all vectors."""
+    with psycopg.connect(postgres_database.admin_url, autocommit=True) as admin:
+        admin.execute(f"ALTER ROLE {postgres_database.role} SET enable_sort = off")
+    async with gateway(postgres_database, tmp_path) as backend:
+        await backend.remember([make_extracted(make_event(n, f"The heron of day {n}.")) for n in range(100, 700)])
+        (vector,) = await FakeEmbedder().embed(["heron"])
+        known = Statistics(1_000_000, 5.0)
+        asked = Asked.of("heron", vector)
+        made = sql.search(make_query("heron"), asked, known, backend._vectors, 10, pgvector=backend._pgvector)
+        assert made is not None
+        plan = await backend._connections.run(lambda c: c.rows(f"EXPLAIN {made[0]}", made[1]), 60.0)
+        text = " ".join(line for (line,) in plan)
+        assert "Index Scan on memory_terms" in text
+        assert f"Index Scan using {backend._vectors}_hnsw" in text
+
+
+@pytest.mark.feature("PostgreSQL: pgvector may be in any schema")
+async def test_pgvector_may_be_in_any_schema(postgres: PostgreSQL, postgres_database: Database, tmp_path: Path) -> None:
+    """One with a name that needs quotes, also for tables that are there; and a move is noticed by a running gateway."""
+    move = (
+        'CREATE SCHEMA "Vector types"; GRANT USAGE ON SCHEMA "Vector types" TO PUBLIC; '
+        'ALTER EXTENSION vector SET SCHEMA "Vector types"'
+    )
+    async with gateway(postgres_database, tmp_path) as backend:
+        await backend.remember(make_samples()[:6])
+        assert len(await backend.search(make_query("greyhound"))) == 6
+        postgres.execute(move, database=postgres_database.name)
+        assert isinstance(await fault_of(backend), InvalidAnswer)
+        assert len(await backend.search(make_query("greyhound"))) == 6
+        await backend.remember(make_samples())
+        assert (await backend.describe()).vectors == 12
+    async with gateway(postgres_database, tmp_path, tenant="acme") as acme:
+        await acme.remember(make_samples(Scope("acme")))
+        assert len(await acme.search(make_query("greyhound", Scope("acme")))) == 12
+    async with gateway(postgres_database, tmp_path) as backend:
+        first = await asyncio.gather(*(backend.search(make_query("greyhound")) for _ in range(8)))
+        assert [len(hits) for hits in first] == [12] * 8
+
+
+async def test_pgvector_is_made_outside_of_the_schema_of_the_tables(postgres: PostgreSQL, tmp_path: Path) -> None:
+    """Which may be dropped, and other tenants need it as well."""
+    with postgres.database(template="template0") as bare:
+        postgres.execute("CREATE SCHEMA memory_fusion", database=bare.name)
+        admin = replace(bare, url=bare.admin_url)
+        async with gateway(admin, tmp_path) as backend:
+            await backend.remember(make_samples())
+            assert len(await backend.search(make_query("greyhound"))) == 12
+            assert backend._pgvector == "public"
 
 
 @pytest.mark.parametrize("name", ["public", "extensions", "fusion", "information_schema", "pg_temp"])
