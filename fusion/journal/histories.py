@@ -1,7 +1,10 @@
 """The queue of session histories that callers send, and the turns that were already read of each session.
 
 A session has at most one waiting history, that of its last call. It becomes due some time after that call, and a worker
-reads it under a lease. A call that arrives during the lease replaces the body, and the session is read once more.
+claims it. A call that arrives during the claim replaces the body, and the session is read once more.
+
+Where gateways share the journal, a worker claims and reads only under the tenant's lease (`fusion.journal.leases`).
+That lease fences each of its writes, and is renewed; the claim is not, and only names the worker.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from fusion.contract import CLAIMED_PREFIX, Scope
-from fusion.errors import Overloaded
+from fusion.errors import LeaseLost, Overloaded
 from fusion.journal import distil_queue, retire
 from fusion.journal.retire import CURRENT
 from fusion.store.database import Connection, deciding_time, replacing
@@ -114,9 +117,9 @@ def put(
 
 
 def claim(
-    db: Connection, owner: str, now: datetime, lease: timedelta, *, longest: timedelta, early: bool = False
+    db: Connection, owner: str, now: datetime, length: timedelta, *, longest: timedelta, early: bool = False
 ) -> Waiting | None:
-    """Lease the history that is due first to ``owner``; None if none is due. ``early`` ignores the due times.
+    """Claim the history that is due first for ``owner``; None if none is due. ``early`` ignores the due times.
 
     ``longest`` is the longest debounce or pause: a history that is due much later is due now.
     """
@@ -131,19 +134,23 @@ def claim(
         return None
     key = HistoryKey(row["user_id"], row["agent_id"], row["session_id"])
     db.execute(
-        f"update history set leased_by = ?, leased_until = ? where {_SAME}", (owner, microseconds(now + lease), *key)
+        f"update history set leased_by = ?, leased_until = ? where {_SAME}", (owner, microseconds(now + length), *key)
     )
     return Waiting(key, row["channel"], row["body"], row["call"], row["attempts"])
 
 
-def next_due(db: Connection) -> datetime | None:
-    """The time at which the next history is due and not leased."""
-    row = db.execute("select min(max(due_at, leased_until)) as at from history").fetchone()
-    return None if row["at"] is None else time_of(row["at"])
+def due_in(db: Connection, now: datetime, longest: timedelta) -> timedelta | None:
+    """How long until a history is due that nobody has claimed, as `claim` sees it; None without any."""
+    now = deciding_time(db, now)
+    row = db.execute(
+        "select min(max(case when due_at > ? then 0 else due_at end, leased_until)) as at from history",
+        (microseconds(now + longest + CLOCK_SLACK),),
+    ).fetchone()
+    return None if row["at"] is None else max(time_of(row["at"]) - now, timedelta())
 
 
 def release(db: Connection, waiting: Waiting, owner: str, fault: str, next_at: datetime) -> None:
-    """End a lease after a fault; the history is due again at ``next_at``, unless a newer call set another time."""
+    """End a claim after a fault; the history is due again at ``next_at``, unless a newer call set another time."""
     db.execute(
         f"update history set leased_by = '', leased_until = 0 where {_SAME} and leased_by = ?", (*waiting.key, owner)
     )
@@ -154,7 +161,7 @@ def release(db: Connection, waiting: Waiting, owner: str, fault: str, next_at: d
 
 
 def release_all(db: Connection, owner: str | None = None) -> None:
-    """End every lease: this process holds the home, so the processes that had them have ended.
+    """End every claim: this process holds the home, so the processes that had them have ended.
 
     With an ``owner`` only its own, in a journal that other gateways share.
     """
@@ -162,16 +169,15 @@ def release_all(db: Connection, owner: str | None = None) -> None:
     db.execute(f"update history set leased_by = '', leased_until = 0 where {which}", () if owner is None else (owner,))
 
 
-def holds(db: Connection, waiting: Waiting, owner: str) -> bool:
-    """Whether this owner still has the lease."""
-    row = db.execute(f"select 1 from history where {_SAME} and leased_by = ?", (*waiting.key, owner)).fetchone()
-    return row is not None
-
-
 def finish(db: Connection, waiting: Waiting, owner: str, taken: Taken) -> None:
-    """Record the turns that were read, and remove the history unless a newer call has replaced it."""
-    if not holds(db, waiting, owner):
-        return
+    """Record the turns that were read, and remove the history unless a newer call has replaced it.
+
+    Raises LeaseLost if another worker has claimed it since. When the claim ends does not matter: in a shared journal
+    the lease refuses this write once it has ended, and in a file there is no other worker.
+    """
+    claimed = db.execute(f"select 1 from history where {_SAME} and leased_by = ?", (*waiting.key, owner)).fetchone()
+    if claimed is None:
+        raise LeaseLost("another worker has taken in this history")
     assert taken.ingested_at is not None  # noqa: S101 — the caller has just taken it in
     db.execute(
         _PUT_SESSION,

@@ -18,9 +18,11 @@ from datetime import datetime, timedelta
 import orjson
 
 from fusion.contract import Audience, Place, Scope
+from fusion.errors import LeaseLost
 from fusion.ingest.intake import MAX_TEXT_CHARS, MAX_URGENT_MEMORIES, Intake, NewMemory
 from fusion.journal import Journal, histories
 from fusion.journal.histories import Backlog, HistoryKey, Taken, Waiting
+from fusion.journal.leases import LEASE_S, OTHERS_S
 from fusion.lib.backoff import backoff_s
 from fusion.lib.budget import clip
 from fusion.lib.clock import Clock, utc_now
@@ -37,8 +39,10 @@ SOURCE = "memory-cortex"
 """the source kind of a history's turns, and the prefix of its conversation's name"""
 BATCH = 100
 """maximum turns in one call of remember"""
-LEASE = timedelta(minutes=10)
-"""how long a worker leases a history"""
+LEASE = "histories"
+"""the name of the lease under which one of the gateways that share a journal reads histories"""
+CLAIM = timedelta(seconds=LEASE_S)
+"""how long a history is claimed: as long as that lease, so that what a gateway leaves that dies waits no longer"""
 FIRST_RETRY_S, MAX_RETRY_S = 1.0, 3600.0
 """seconds until a history that failed is tried again, doubled each time up to the maximum"""
 FRESH = timedelta(hours=1)
@@ -162,21 +166,49 @@ class Histories(QueueWorker):
 
     async def _round(self) -> float | None:
         """Take in one history and return 0; else the seconds until one is due, None without any."""
-        if await self._take_next():
-            return 0.0
-        due = await self._journal.read(histories.next_due)
-        return None if due is None else max((due - self._clock()).total_seconds(), 0.001)
+        due_in = await self._journal.read(histories.due_in, self._clock(), self._longest_wait)
+        if due_in is None or due_in:
+            return None if due_in is None else max(due_in.total_seconds(), 0.001)
+        if not await self._take_next() and self._journal.shared:
+            await self._sleep(OTHERS_S)  # another gateway reads one
+        return 0.0
+
+    @property
+    def _longest_wait(self) -> timedelta:
+        """The longest debounce or pause of a history."""
+        return max(self._rules.debounce * histories.MAX_DEBOUNCES, timedelta(seconds=MAX_RETRY_S))
 
     async def _take_next(self, *, early: bool = False) -> bool:
-        """Take in the history that is due first; False if none is. One that fails is due again later."""
-        longest = max(self._rules.debounce * histories.MAX_DEBOUNCES, timedelta(seconds=MAX_RETRY_S))
-        waiting = await self._journal.write(
-            histories.claim, self._owner, self._clock(), LEASE, longest=longest, early=early
-        )
-        if waiting is None:
-            return False
+        """Take in the history that is due first; False if none is, or another gateway is taking one in.
+
+        The lease is checked in each transaction that writes, so a gateway that stood still writes nothing over what
+        another one has taken in since.
+        """
+        changed = None
         try:
-            await self._take(waiting)
+            async with self._journal.leases.held(LEASE) as held:
+                if held is None:
+                    return False
+                waiting = await self._journal.write(
+                    histories.claim, self._owner, self._clock(), CLAIM, longest=self._longest_wait, early=early
+                )
+                if waiting is None:
+                    return False
+                if await self._take_or_postpone(waiting, early=early):
+                    changed = waiting.key
+        except LeaseLost:  # nothing is left to do: the history waits, or another gateway has it
+            log.warning("a history took longer than the lease: another gateway takes it in")
+            return True
+        if changed is not None:
+            self.on_change(changed)  # after the lease: what that begins is no part of it
+        return True
+
+    async def _take_or_postpone(self, waiting: Waiting, *, early: bool) -> bool:
+        """Take in a history; whether that changed anything. One that fails is due again later."""
+        try:
+            return await self._take(waiting)
+        except LeaseLost:
+            raise
         except Exception as error:
             if early:
                 raise
@@ -184,10 +216,13 @@ class Histories(QueueWorker):
             pause = timedelta(seconds=backoff_s(waiting.attempts + 1, FIRST_RETRY_S, MAX_RETRY_S))
             fault = f"{type(error).__name__}: {error}"
             await self._journal.write(histories.release, waiting, self._owner, fault, self._clock() + pause)
-        return True
+            return False
 
-    async def _take(self, waiting: Waiting) -> None:
-        """Store the changes of a history. Each step is idempotent, so it may be interrupted anywhere and repeated."""
+    async def _take(self, waiting: Waiting) -> bool:
+        """Store the changes of a history; whether there are any.
+
+        Each step is idempotent, so it may be interrupted anywhere and repeated.
+        """
         before = await self._journal.read(histories.taken, waiting.key)
         opening = await self._opening(waiting.key, before) if before.known else {}
         talk, items, empty, done = await asyncio.to_thread(self._read, waiting, before, opening)
@@ -200,8 +235,7 @@ class Histories(QueueWorker):
             scope = self._scope(waiting.key)
             await self._intake.retire_turns(scope, source_of(scope), document_of(scope, talk), gone)
         await self._journal.write(histories.finish, waiting, self._owner, Taken(talk, done.known, self._clock()))
-        if items or gone:
-            self.on_change(waiting.key)
+        return bool(items or gone)
 
     async def _opening(self, key: HistoryKey, before: Taken) -> dict[int, str]:
         """The current texts of a conversation's first turns, by place."""

@@ -141,7 +141,7 @@ READS: Mapping[str, Callable[[Any], Any]] = {
     "tally": lambda db: grades.tally(db, ANA, ["turn"]),
     "ungraded": lambda db: grades.ungraded(db, ANA, ["turn"], 0, 99),
     "reverted": lambda db: grades.reverted(db, ["e1"]),
-    "histories": lambda db: (histories.next_due(db), histories.backlog(db)),
+    "histories": lambda db: (histories.due_in(db, LATER, timedelta(hours=1)), histories.backlog(db)),
     "turns": lambda db: len(histories.turns_at(db, ANA, "web:1", "talk", [20, 21])),
     "included": lambda db: inclusions.of(db, "e1", NOW - timedelta(days=1), 9),
     "items": lambda db: (items.within(db, ANA, ()), items.namespaces(db, ANA)),
