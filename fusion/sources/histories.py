@@ -162,6 +162,8 @@ class Histories(QueueWorker):
             failures, self.fault = 0, ""
             if pause_s != 0 and not self._news.is_set():
                 self._idle.set()
+                if self._journal.shared:  # another gateway may have acknowledged one and died
+                    pause_s = LEASE_S if pause_s is None else min(pause_s, LEASE_S)
                 await wait_for_news(self._news, pause_s, self._sleep)
 
     async def _round(self) -> float | None:

@@ -17,7 +17,9 @@ from fusion.ingest.deliver import Deliverer
 from fusion.ingest.intake import Intake
 from fusion.journal import Journal
 from fusion.journal.histories import Backlog
+from fusion.journal.leases import LEASE_S
 from fusion.sources.histories import Histories, Rules
+from tests.ingest.helpers import FakeClock
 from tests.journal.conftest import Journals
 
 if TYPE_CHECKING:
@@ -100,6 +102,24 @@ async def test_history_of_a_gateway_that_stood_still_replaces_nothing(pair: tupl
     await send(slow, [*newest, "and the end"])  # it knows which turns the other one has read
     assert await slow._take_next()
     assert await current(pair[1]) == [*newest, "and the end"]
+
+
+@pytest.mark.feature("a conversation that a gateway acknowledged before it died is taken in by another one")
+async def test_history_of_a_gateway_that_died_is_taken_in_by_another(pair: tuple[Journal, Journal]) -> None:
+    """The other one had nothing to wait for when the conversation came."""
+    time = FakeClock()
+    other = histories(pair[1], sleep=time.sleep)
+    other.start()
+    try:
+        await time.asleep(1)
+        await send(histories(pair[0]), [ASKED, SEVEN])  # and it dies
+        assert time.slept == [LEASE_S]
+        time.pass_by(LEASE_S)
+        await time.asleep(2)
+        assert await current(pair[1]) == [ASKED, SEVEN]
+        assert await other.backlog() == Backlog()
+    finally:
+        await other.close()
 
 
 async def test_history_is_taken_in_by_one_gateway_at_a_time(pair: tuple[Journal, Journal]) -> None:
