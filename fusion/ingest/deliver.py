@@ -214,8 +214,13 @@ class Deliverer:
         due = await self._outbox.due_states(name, BATCH_EVENTS)
         if due:
             self._idle[name].clear()
-            async with self._busy[name], asyncio.timeout(DELIVERY_TIMEOUT_S):
-                await store.set_states({one.event_id: one.state for one in due})
+            async with self._busy[name]:
+                try:
+                    async with asyncio.timeout(DELIVERY_TIMEOUT_S):
+                        await store.set_states({one.event_id: one.state for one in due})
+                except Exception:
+                    await self._outbox.repeat_changed_states(name, due)
+                    raise
                 await self._outbox.mark_states_stored(name, due)
         return bool(due)
 

@@ -42,7 +42,10 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class DueState:
-    """A state that one backend has to store. ``decision`` is the last one that changed it."""
+    """A state that one backend has to store. ``decision`` is the last one that changed it.
+
+    If it is sent once more because an older one may have reached the backend last, it is a number that no decision has.
+    """
 
     seq: int
     event_id: str
@@ -353,10 +356,54 @@ class Outbox:
 
     async def mark_states_stored(self, backend: str, stored: Sequence[DueState]) -> None:
         """Mark states as stored, except those that have changed again."""
+        if self._database.shared:
+            await self._mark_shared_states(backend, stored, are_stored=True)
+            return
         await self._database.execute_many(
             "update delivery set state_due = 0 where backend = ? and seq = ? and state_due = ?",
             [(backend, one.seq, one.decision) for one in stored],
         )
+
+    async def repeat_changed_states(self, backend: str, sent: Sequence[DueState]) -> None:
+        """Make those of these states due again that have changed: the backend failed, and may have stored the old."""
+        if self._database.shared:
+            await self._mark_shared_states(backend, sent, are_stored=False)
+
+    async def _mark_shared_states(self, backend: str, sent: Sequence[DueState], *, are_stored: bool) -> None:
+        """Mark states as stored, or not; those that are no longer the ones that were sent become due again.
+
+        Several gateways may send states of one memory at once, and one that stood still may send an old one last. No
+        claim prevents that, since what is under way to the backend cannot be called back. So each gateway looks, after
+        its state has reached the backend, whether that is still the journal's. Take the state that the backend got
+        last, and the transaction of this method that follows it:
+
+        - The journal had another state by then: the new number makes its state due again. No other gateway knows that
+          number, so one that had sent the right state before this one arrived cannot mark it as stored afterwards.
+          Whoever reads the number sends a later state, so this one was not the last.
+        - The journal had the same state by then. It is right, and if it changes later, the decision makes it due. Only
+          a gateway that has read the decision can end that, and it has sent a later state.
+
+        So the last state is the journal's. Only a state that was old makes one due again, so this ends. Two cases are
+        left: a gateway that dies between the backend's answer and this transaction, and a call that reaches the backend
+        after it has failed here.
+        """
+        ours = {one.seq: one for one in sent}
+        present = (
+            "select seq, d.state_due, e.state, e.project from delivery d join event e using(seq) "
+            f"where d.backend = ? and seq in {VALUES}"
+        )
+
+        def work(db: Connection) -> None:
+            changes: list[tuple[int, str, int]] = []
+            for row in db.execute(present, (backend, *listed(ours))).fetchall():
+                one = ours[row["seq"]]
+                if state_of(row) != one.state:
+                    changes.append((_new_number(), backend, one.seq))
+                elif are_stored and row["state_due"] == one.decision:
+                    changes.append((0, backend, one.seq))
+            db.executemany("update delivery set state_due = ? where backend = ? and seq = ?", changes)
+
+        await self._database.write(work)
 
     async def mark_delivered(self, backend: str, acknowledged: Iterable[tuple[int, Sequence[str]]]) -> None:
         """Mark (seq, native ids) as delivered. Events that have been deleted become due for deletion.
@@ -389,16 +436,17 @@ class Outbox:
         """Keep the native ids of an event that was stored after the claim on it had ended.
 
         If the event was deleted meanwhile, its deletion becomes due. The claim of a gateway that is deleting it ends:
-        it may have looked before the event was stored.
+        it may have looked before the event was stored. Otherwise its state becomes due: another gateway may have sent a
+        newer one before this event, with the old one, was stored.
         """
         row = db.execute(
             f"select native_ids, {LIVE} as live from delivery join event using(seq) where backend = ? and seq = ?",
             (backend, seq),
         ).fetchone()
         if row is not None:
-            again = (
-                "" if row["live"] else f", state = 'forget', attempts = 0, next_at = 0, reason = null{self._release}"
-            )
+            again = f", state = 'forget', attempts = 0, next_at = 0, reason = null{self._release}"
+            if row["live"]:
+                again = f", state_due = {_new_number()}"
             db.execute(
                 f"update delivery set native_ids = ?{again} where backend = ? and seq = ?",
                 (json.dumps(_joined(row["native_ids"], native_ids)), backend, seq),
@@ -524,6 +572,11 @@ def has_open_deliveries(file: Path) -> bool:
             return bool(db.execute(OPEN_DELIVERIES).fetchall())
     except sqlite3.Error:
         return True
+
+
+def _new_number() -> int:
+    """A number that no decision has, and that no other call returns."""
+    return secrets.randbits(62) | 1 << 62
 
 
 def _joined(known: str, more: Sequence[str]) -> list[str]:

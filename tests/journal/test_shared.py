@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import pytest
 
-from fusion.contract import Hit, Place, Scope
+from fusion.contract import Hit, Place, Scope, State
 from fusion.journal import Journal, feed
 from fusion.journal.append import Stored
 from fusion.journal.external_refs import ExternalItem, store_items
-from fusion.journal.outbox import ClaimsOfOthers, Due, Outbox
+from fusion.journal.outbox import ClaimsOfOthers, Due, DueState, Outbox
 from fusion.lib.ids import external_ref
 from fusion.store.database import READERS, Connection
 from tests.ingest.helpers import ME, event
@@ -200,6 +202,107 @@ async def test_an_event_that_is_stored_after_its_deletion_is_deleted_again(pair,
     assert await one.claim("shelf", [due.seq], "forget") == {due.seq}
     await one.mark_forgotten("shelf", [(due.seq, "deleted")])
     assert await pair[0].backlog() == {}
+
+
+class Sender:
+    """A gateway that sends due states in steps: it reads them, the store gets them, and it marks them."""
+
+    def __init__(self, outbox: Outbox, store: dict[str, State]) -> None:
+        self.outbox, self.store = outbox, store
+        self.due: Sequence[DueState] = ()
+
+    async def read(self) -> None:
+        self.due = await self.outbox.due_states("shelf", 9)
+
+    async def send(self) -> None:
+        self.store |= {one.event_id: one.state for one in self.due}
+
+    async def mark(self) -> None:
+        await self.outbox.mark_states_stored("shelf", self.due)
+
+    async def fail(self) -> None:
+        """In place of `mark`: the store's answer was lost."""
+        await self.outbox.repeat_changed_states("shelf", self.due)
+
+    async def send_all(self) -> None:
+        await self.read()
+        while self.due:
+            await self.send()
+            await self.mark()
+            await self.read()
+
+
+async def stored_on_shelf(pair: tuple[Journal, Journal]) -> tuple[str, int]:
+    """The id and the number of a memory that is delivered."""
+    outboxes(*pair)
+    (stored,) = await append(pair[0], event("Ana keeps the spare key under the third pot"))
+    (due,) = await pair[0].outbox.due("shelf", LATER, 9)
+    await pair[0].outbox.mark_sent("shelf", [due.seq])
+    await pair[0].outbox.mark_delivered("shelf", [(due.seq, ["n1"])])
+    return stored.event.event_id, due.seq
+
+
+STEPS_OF_TWO = sorted({*permutations(("one", "one", "two", "two", "two"))})
+"""every order in which a gateway sends and marks what it has read, and another one reads, sends and marks"""
+
+
+@pytest.mark.feature("the last state that a store gets of a memory is the journal's, in any order of two gateways")
+@pytest.mark.parametrize("ends", ["mark", "fail"])
+async def test_the_last_state_of_a_store_is_the_journals(pair, ends) -> None:
+    """The first gateway has read a state, and the other one undoes it before it sends its own."""
+    known, _ = await stored_on_shelf(pair)
+    for number, order in enumerate(STEPS_OF_TWO):
+        store: dict[str, State] = {}
+        one, two = Sender(pair[0].outbox, store), Sender(pair[1].outbox, store)
+        await pair[0].decide({known: {"ended_at": NOW, "ended": "archived"}}, "ana", "old")
+        await one.read()
+        await pair[1].decide({known: {"ended_at": None, "ended": None, "confidence": 1 / (2 + number)}}, "ana", "new")
+        steps = {"one": [one.send, getattr(one, ends)], "two": [two.read, two.send, two.mark]}
+        for who in order:
+            await steps[who].pop(0)()
+        await two.send_all()
+        current = (await pair[0].records([known]))[known].state
+        assert store == {known: current}, order
+        assert current.ended is None
+
+
+async def test_the_last_state_of_a_store_is_the_journals_with_three_gateways(pair, journal_server) -> None:
+    """Two of them stood still with an old state, which arrives around a new one that is sent once more."""
+    known, _ = await stored_on_shelf(pair)
+    store: dict[str, State] = {}
+    late, later, *newest = [Sender(pair[n % 2].outbox, store) for n in range(4)]
+    await pair[0].decide({known: {"ended_at": NOW, "ended": "archived"}}, "ana", "old")
+    await late.read()
+    await later.read()
+    await pair[1].decide({known: {"ended_at": None, "ended": None}}, "ana", "new")
+    await newest[0].send_all()
+    await late.send()
+    await late.mark()
+    for one in newest:  # both read that it is due again
+        await one.read()
+    await newest[0].send()
+    await newest[0].mark()
+    await newest[1].send()
+    await later.send()
+    await later.mark()
+    await newest[1].mark()  # what arrived last was old, though this one sent the newest
+    await newest[0].send_all()
+    assert store[known].ended is None
+
+
+async def test_a_memory_that_was_stored_late_gets_its_state_once_more(pair) -> None:
+    """With the memory, a gateway whose claim had ended stored the state that it had read."""
+    (one, two), stored, due = await ended_claim(pair)
+    known = stored.event.event_id
+    assert await two.mark_sent("shelf", [due.seq]) == {due.seq}
+    await two.mark_delivered("shelf", [(due.seq, ["n1"])])
+    await pair[1].decide({known: {"confidence": 0.9}}, "ana", "sure")
+    store: dict[str, State] = {}
+    await Sender(two, store).send_all()
+    store[known] = due.state
+    await one.mark_delivered("shelf", [(due.seq, ["n1"])])
+    await Sender(two, store).send_all()
+    assert store[known].confidence == 0.9
 
 
 @pytest.mark.feature("a gateway claims deliveries without waiting for the writes of another one (SKIP LOCKED)")
