@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -65,7 +65,9 @@ class Session:
     """The number of a session's last turn, and by key of a memory the last turn in which it was shown.
 
     ``injected`` is how many memories that turn's block had, ``asked_at`` when it was. ``began`` is when its context
-    last began anew; None: it has all of the session.
+    last began anew; None: it has all of the session. ``known`` is the last turn that the journal had when the session
+    was read, or was written since; None if no other gateway writes it. ``is_anew`` says that its context began anew
+    since.
     """
 
     turn: int = 0
@@ -73,6 +75,8 @@ class Session:
     injected: int = 0
     asked_at: datetime | None = None
     began: datetime | None = None
+    known: int | None = field(default=None, compare=False)
+    is_anew: bool = field(default=False, compare=False)
 
     def within(self, turns: int) -> frozenset[str]:
         """The keys of what was shown in the last ``turns`` turns."""
@@ -82,9 +86,39 @@ class Session:
         """Count a turn in which these memories were shown, so many in all."""
         self.turn += 1
         self.injected, self.asked_at = injected, now
-        for key in shown:
+        self._show(shown, self.turn)
+
+    def begin_anew(self, now: datetime | None) -> None:
+        """The asker's context has nothing of the session any longer."""
+        self.shown.clear()
+        self.began = now or self.began
+        self.is_anew = True
+
+    def written(self) -> Session:
+        """What is to be written now, which counts as known from then on."""
+        waiting = replace(self, shown=dict(self.shown))
+        if self.known is not None:
+            self.known, self.is_anew = self.turn, False
+        return waiting
+
+    def merged_with(self, stored: Session) -> Session:
+        """This session after the turns that other gateways have stored since it was read.
+
+        Its own turns follow theirs, so that each counts. If its context began anew, what they showed is not in it.
+        """
+        known = self.turn if self.known is None else self.known
+        others = max(stored.turn - known, 0)
+        began, shown = (self.began, {}) if self.is_anew else (stored.began, dict(stored.shown))
+        injected = stored.injected if self.turn == known else self.injected
+        merged = replace(self, turn=self.turn + others, shown=shown, injected=injected, began=began)
+        for turn in range(known + 1, self.turn + 1):
+            merged._show((key for key, last in self.shown.items() if last == turn), turn + others)
+        return merged
+
+    def _show(self, keys: Iterable[str], turn: int) -> None:
+        for key in keys:
             self.shown.pop(key, None)  # so that the order is that of the turns
-            self.shown[key] = self.turn
+            self.shown[key] = turn
         while len(self.shown) > MAX_SHOWN:
             del self.shown[next(iter(self.shown))]
 
@@ -94,6 +128,7 @@ class AskingSessions(BackgroundWriter):
 
     What ``keep`` fails to write is written with the next turn of its session. With a ``shared`` journal another gateway
     may have answered the session's last question: its state is read for each question, and `written` before the answer.
+    Two of its questions at once each have a state of their own, which `store` brings together.
     """
 
     LINGER_S = 0.25
@@ -108,7 +143,7 @@ class AskingSessions(BackgroundWriter):
         super().__init__()
         self._read, self._keep, self._shared = read, keep, shared
         self._sessions: OrderedDict[SessionKey, Session] = OrderedDict()
-        self._changed: dict[SessionKey, Session] = {}
+        self._changed: dict[SessionKey, list[Session]] = {}
 
     async def of(
         self, scope: Scope, asker: Asker | None, now: datetime | None = None
@@ -132,19 +167,20 @@ class AskingSessions(BackgroundWriter):
         while len(self._sessions) > MAX_SESSIONS:
             self._sessions.popitem(last=False)
         if asker.new_context:
-            session.shown.clear()
-            session.began = now or session.began
+            session.begin_anew(now)
             self._change(key, session)
         return key, session
 
     async def _stored(self, key: SessionKey) -> Session:
         if key in self._changed:
-            return self._changed[key]
+            return self._changed[key][-1]
         try:
-            return await self._read(key) or Session()
+            session = await self._read(key) or Session()
         except FusionError as error:
             log.warning("what a session was shown could not be read: %s", error)
-            return Session()
+            session = Session()
+        session.known = session.turn if self._shared else None
+        return session
 
     def take_turn(
         self, key: SessionKey, session: Session, shown: Iterable[str], injected: int = 0, now: datetime | None = None
@@ -159,14 +195,16 @@ class AskingSessions(BackgroundWriter):
             await self.flush()
 
     def _change(self, key: SessionKey, session: Session) -> None:
-        self._changed[key] = session
+        waiting = self._changed.setdefault(key, [])
+        if not any(one is session for one in waiting):
+            waiting.append(session)
         self._write_soon()
 
     async def _write_waiting(self) -> None:
         changed, self._changed = self._changed, {}
         if changed:
             try:
-                await self._keep([*changed.items()])
+                await self._keep([(key, one.written()) for key, waiting in changed.items() for one in waiting])
             except FusionError as error:
                 log.warning("what a session was shown could not be stored: %s", error)
 
@@ -188,13 +226,13 @@ _STORE = replacing("asking_session", "tenant, user_id, agent_id, session_id", "t
 
 
 def store(db: Connection, sessions: Sequence[tuple[SessionKey, Session]], now: datetime) -> None:
-    """Store the state of sessions, and delete the oldest."""
+    """Store the state of sessions, with what other gateways have stored since it was read, and delete the oldest."""
     at = microseconds(now)
-    rows = [
-        (*key, one.turn, orjson.dumps(one.shown).decode(), at, one.injected, one.began and microseconds(one.began))
-        for key, one in sessions
-    ]
-    db.executemany(_STORE, rows)
+    for key, session in sessions:
+        before = None if session.known is None else stored(db, key)
+        one = session if before is None else session.merged_with(before)
+        began = one.began and microseconds(one.began)
+        db.execute(_STORE, (*key, one.turn, orjson.dumps(one.shown).decode(), at, one.injected, began))
     db.execute("delete from asking_session where at < ?", (microseconds(now - timedelta(days=KEPT_DAYS)),))
     db.execute(
         "delete from asking_session where at < (select at from asking_session order by at desc limit 1 offset ?)",

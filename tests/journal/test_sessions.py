@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +14,10 @@ from fusion.contract import Asker, Scope
 from fusion.errors import StoreFull
 from fusion.journal import Journal, sessions
 from fusion.journal.sessions import MAX_SESSIONS, MAX_SHOWN, AskingSessions, Session, SessionKey
+from tests.journal.conftest import Journals
+
+if TYPE_CHECKING:
+    from fusion.store.postgres import Server
 
 ADA = Scope(user_id="ada")
 ASKER = Asker(session_id="s1")
@@ -126,6 +132,73 @@ async def test_session_survives_a_journal_that_cannot_be_written() -> None:
         shelf.full = False
     assert shelf.kept[key()].shown == {"m1": 1, "m2": 2}
     await asking.close()
+
+
+@pytest.fixture
+async def pair(
+    journal_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[AskingSessions, AskingSessions]]:
+    """The sessions of two gateways that share a journal; they write when a test says so."""
+    monkeypatch.setattr(AskingSessions, "LINGER_S", 3600.0)
+    journals = Journals(tmp_path, journal_server)
+    both = shared(await journals.open()), shared(await journals.open())
+    yield both
+    for one in both:
+        await one.close()
+    await journals.close()
+
+
+def shared(journal: Journal) -> AskingSessions:
+    return AskingSessions(
+        lambda key: journal.read(sessions.stored, key),
+        lambda changed: journal.write(sessions.store, changed, NOW),
+        shared=True,
+    )
+
+
+async def ask(at: AskingSessions, *, anew: bool = False, now: datetime | None = None) -> tuple[SessionKey, Session]:
+    found = await at.of(ADA, replace(ASKER, new_context=anew), now)
+    assert found is not None
+    return found
+
+
+@pytest.mark.feature("two questions of one session at once, at two gateways, both count as turns")
+@pytest.mark.parametrize("places", [(0, 1), (0, 0)])
+async def test_two_questions_of_a_session_at_once_are_two_turns(
+    pair: tuple[AskingSessions, AskingSessions], places: tuple[int, int]
+) -> None:
+    """At two gateways, or at one; the session had a turn before."""
+    first, second = (pair[place] for place in places)
+    first.take_turn(*await ask(first), ["m0"])
+    await first.written()
+    one, two = await ask(first), await ask(second)
+    first.take_turn(*one, ["m1"], 1)
+    second.take_turn(*two, ["m2", "m0"], 2)
+    await first.written()
+    await second.written()
+    for at in pair:
+        _, session = await ask(at)
+        assert (session.turn, session.injected) == (3, 2)
+        assert session.shown == {"m1": 2, "m2": 3, "m0": 3}
+    first.take_turn(*await ask(first), [])
+    await first.written()
+    assert (await ask(second))[1].turn == 4
+
+
+async def test_a_context_that_begins_anew_at_one_gateway_drops_what_another_one_showed(
+    pair: tuple[AskingSessions, AskingSessions],
+) -> None:
+    """Also what it showed at the same time: it is shown again rather than left out."""
+    first, second = pair
+    one = await ask(first)
+    two = await ask(second, anew=True, now=NOW)
+    first.take_turn(*one, ["m1"])
+    await first.written()
+    await second.flush()
+    second.take_turn(*two, ["m2"])
+    await second.written()
+    _, session = await ask(first)
+    assert (session.turn, session.shown, session.began) == (2, {"m2": 2}, NOW)
 
 
 @pytest.mark.feature("what a session was shown is kept for a week, of at most 1,000 sessions")
