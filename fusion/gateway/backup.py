@@ -123,7 +123,11 @@ def back_up(home: Path, target: Path, now: datetime | None = None) -> Backup:
     Raises NotFound, BadInput if the target is there already, StoreDamaged, StoreFull.
     """
     if uses_database(home):
-        raise BadInput("The memories are in PostgreSQL ([database] url): back them up by pg_dump, or by fusion export.")
+        raise BadInput(
+            "The memories are in PostgreSQL ([database] url): back them up by pg_dump as a superuser or as a role with "
+            "BYPASSRLS, or by fusion export. As the gateways' role pg_dump fails, and with --enable-row-security it "
+            "writes no memories."
+        )
     if not (home / JOURNAL).exists():
         raise NotFound(f"{home} is no home with memories: it has no {JOURNAL}")
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -32,7 +33,8 @@ from tests.gateway.test_transfer import export_of, import_into, rows_of
 from tests.ingest.helpers import event
 from tests.patience import load
 from tests.postgres.relay import Relay
-from tests.postgres.servers import Database
+from tests.postgres.serve import installed
+from tests.postgres.servers import Database, PostgreSQL
 
 GONE = "insert into fusion.tenant values('fusion_aaa_gone', 'aaa')"
 END_CLAIMS = "update delivery set claimed_until = 1 where claimed_until > 0"
@@ -133,8 +135,67 @@ async def test_what_needs_the_file_of_a_journal_names_the_other_way(cluster: Clu
         with pytest.raises(BadInput, match="not in a file"):
             _ = gateway.journal.file
     (cluster.folder / "a" / "fusion.toml").write_text(f'[database]\nurl = "{cluster.database.url}"\n')
-    with pytest.raises(BadInput, match="pg_dump"):
+    with pytest.raises(BadInput, match="pg_dump as a superuser or as a role with BYPASSRLS"):
         back_up(cluster.folder / "a", tmp_path / "backup")
+
+
+def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run one of PostgreSQL's programs."""
+    command = [installed() / "pginstall18" / "bin" / program, *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+@contextmanager
+def dumping_role(postgres: PostgreSQL, database: Database, kind: str) -> Iterator[str]:
+    """The URL of a database for a role that may dump it."""
+    if kind == "superuser":
+        yield database.admin_url
+        return
+    role, password = f"backup_{secrets.token_hex(6)}", secrets.token_urlsafe(12)
+    postgres.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{password}' BYPASSRLS IN ROLE pg_read_all_data")
+    yield postgres.url(database.name, role, password)
+    postgres.execute(f"DROP ROLE {role}")
+
+
+@pytest.mark.feature(
+    "a dump of PostgreSQL by a superuser, or by a role with BYPASSRLS, has the memories of all tenants"
+)
+@pytest.mark.parametrize("kind", ["superuser", "role with BYPASSRLS"])
+async def test_a_dump_is_restored_into_another_database(
+    cluster: Cluster, postgres: PostgreSQL, tmp_path: Path, kind: str
+) -> None:
+    """As `docs/operating.md` says it, with a new home."""
+    async with cluster.gateway("a") as gateway:
+        await remember(gateway, DECIDED)
+    dump, restored = str(tmp_path / "fusion.dump"), f"{cluster.database.name}_restored"
+    with dumping_role(postgres, cluster.database, kind) as url:
+        done = await asyncio.to_thread(run, "pg_dump", "--format=custom", f"--file={dump}", url)
+    assert (done.returncode, done.stderr) == (0, "")
+    postgres.execute(f"CREATE DATABASE {restored} OWNER {cluster.database.role}")
+    try:
+        done = await asyncio.to_thread(run, "pg_restore", f"--dbname={postgres.url(restored)}", "--exit-on-error", dump)
+        assert (done.returncode, done.stderr) == (0, "")
+        url = cluster.database.url.removesuffix(cluster.database.name) + restored
+        async with Gateway.open(cluster.settings("b", database={"url": url})) as gateway:
+            assert await answer(gateway) == [DECIDED]
+            (ref,) = await remember(gateway, "The heron is on the roof")
+            await gateway.forget(ref, NADIA)
+            assert await answer(gateway) == [DECIDED]
+    finally:
+        postgres.execute(f"DROP DATABASE {restored} WITH (FORCE)")
+
+
+async def test_a_dump_by_the_gateways_role_has_no_memories(cluster: Cluster, tmp_path: Path) -> None:
+    """The documentation warns of it: `pg_dump` fails, and with one option it succeeds with empty tables."""
+    async with cluster.gateway("a") as gateway:
+        await remember(gateway, DECIDED)
+    done = await asyncio.to_thread(run, "pg_dump", cluster.database.url)
+    assert done.returncode == 1
+    assert "row-level security" in done.stderr
+    done = await asyncio.to_thread(run, "pg_dump", "--enable-row-security", cluster.database.url)
+    assert done.returncode == 0
+    assert "CREATE TABLE" in done.stdout
+    assert DECIDED not in done.stdout
 
 
 async def test_a_dry_run_of_an_import_works_on_a_copy(cluster: Cluster) -> None:
