@@ -379,7 +379,7 @@ class Outbox:
 
         - The journal had another state by then: the new number makes its state due again. No other gateway knows that
           number, so one that had sent the right state before this one arrived cannot mark it as stored afterwards.
-          Whoever reads the number sends a later state, so this one was not the last.
+          A gateway that reads the number sends a later state, so this one was not the last.
         - The journal had the same state by then. It is right, and if it changes later, the decision makes it due. Only
           a gateway that has read the decision can end that, and it has sent a later state.
 
