@@ -104,6 +104,11 @@ class PostgresTables:
             if rows:
                 with cursor.copy(f'copy "{table.name}"({table.names}) from stdin') as copy:
                     for row in rows:
+                        if any(isinstance(value, str) and FOR_NUL in value for value in row):
+                            raise BadInput(
+                                "a name or a text has the character U+10FFFF, which would come back as a NUL: remove "
+                                f"it. It is in table {table.name}, {_named(table, row)}"
+                            )
                         copy.write_row(row)
 
     def _streamed(self, query: str) -> Iterator[Values]:
@@ -121,6 +126,12 @@ class PostgresTables:
 def _rows_of(table: Table) -> str:
     rows = f"({table.in_postgres}) t" if table.in_postgres else f'"{table.name}"'
     return rows + table.where
+
+
+def _named(table: Table, row: Values) -> str:
+    """The key of a row, for a message."""
+    values = dict(zip(table.columns, row, strict=True))
+    return ", ".join(f"{name} {values[name]!r}" for name in table.key)
 
 
 def _with_nul(row: Values) -> Values:

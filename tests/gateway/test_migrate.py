@@ -600,6 +600,17 @@ async def test_a_copy_that_is_not_equal_is_not_switched_to(
         await open_there(server)
 
 
+async def test_a_text_that_postgresql_cannot_hold_is_named(home: Path, server: Server) -> None:
+    """Earlier versions took the character that stands for a NUL there. Nothing is switched."""
+    await fill_home(home)
+    with closing(sqlite3.connect(home / "journal.sqlite")) as db:
+        db.execute("update event set text = 'a heron' || char(1114111) where seq = 1")
+        db.commit()
+    with pytest.raises(BadInput, match=r"U\+10FFFF.*: remove it\. It is in table event, seq 1$"):
+        to_server(home, server)
+    assert (home / "journal.sqlite").exists()
+
+
 async def test_a_database_with_other_journals_is_refused(home: Path, server: Server, tmp_path: Path) -> None:
     """Those of a gateway; and those of an unfinished migration of another home."""
     await fill_home(home)
