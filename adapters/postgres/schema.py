@@ -28,8 +28,8 @@ _OURS = (
 )
 """whether a table is in the tenant's own schema"""
 _PGVECTOR = (
-    "SELECT quote_ident(nspname::text), extversion FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace "
-    "WHERE extname = 'vector'"
+    "SELECT quote_ident(nspname::text), extversion, has_schema_privilege(n.oid, 'USAGE') "
+    "FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'"
 )
 _HOME_OF_PGVECTOR = (
     "SELECT nspname FROM pg_namespace WHERE nspname IN ('public', 'extensions') ORDER BY nspname DESC LIMIT 1"
@@ -112,7 +112,12 @@ async def _require_pgvector(connection: Connection) -> str:
                 "fails, install pgvector 0.8 or newer on the server first"
             ) from None
         found = await connection.rows(_PGVECTOR)
-    vector_schema, version = found[0]
+    vector_schema, version, usable = found[0]
+    if not usable:
+        raise SettingsError(
+            f"the user may not use pgvector, which is in the schema {vector_schema}. Fix: let the owner of that run "
+            f"GRANT USAGE ON SCHEMA {vector_schema} TO the user"
+        )
     if tuple(int(part) for part in version.split(".")[:2] if part.isdecimal()) < LEAST_PGVECTOR:
         raise SettingsError(
             f"the database has pgvector {version}, and 0.8 is needed. Fix: install a newer one, then ALTER EXTENSION "

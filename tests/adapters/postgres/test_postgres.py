@@ -508,6 +508,15 @@ async def test_pgvector_may_be_in_any_schema(postgres: PostgreSQL, postgres_data
         assert [len(hits) for hits in first] == [12] * 8
 
 
+async def test_a_schema_of_pgvector_that_may_not_be_used_is_named(
+    postgres: PostgreSQL, postgres_database: Database, tmp_path: Path
+) -> None:
+    postgres.execute("CREATE SCHEMA hidden; ALTER EXTENSION vector SET SCHEMA hidden", database=postgres_database.name)
+    async with gateway(postgres_database, tmp_path) as backend:
+        with pytest.raises(SettingsError, match="GRANT USAGE ON SCHEMA hidden"):
+            await backend.remember(make_samples())
+
+
 async def test_pgvector_is_made_outside_of_the_schema_of_the_tables(postgres: PostgreSQL, tmp_path: Path) -> None:
     """Which may be dropped, and other tenants need it as well."""
     with postgres.database(template="template0") as bare:
