@@ -66,7 +66,7 @@ class Session:
 
     ``injected`` is how many memories that turn's block had, ``asked_at`` when it was. ``began`` is when its context
     last began anew; None: it has all of the session. ``known`` is the last turn that the journal had when the session
-    was read, or was written since; None if no other gateway writes it. ``is_anew`` says that its context began anew
+    was read, or was written since; None if no other gateway writes it. ``anew`` is how often its context began anew
     since.
     """
 
@@ -76,7 +76,7 @@ class Session:
     asked_at: datetime | None = None
     began: datetime | None = None
     known: int | None = field(default=None, compare=False)
-    is_anew: bool = field(default=False, compare=False)
+    anew: int = field(default=0, compare=False)
 
     def within(self, turns: int) -> frozenset[str]:
         """The keys of what was shown in the last ``turns`` turns."""
@@ -92,14 +92,17 @@ class Session:
         """The asker's context has nothing of the session any longer."""
         self.shown.clear()
         self.began = now or self.began
-        self.is_anew = True
+        self.anew += 1
 
-    def written(self) -> Session:
-        """What is to be written now, which counts as known from then on."""
-        waiting = replace(self, shown=dict(self.shown))
+    def copy(self) -> Session:
+        """The session as it is now, to be written."""
+        return replace(self, shown=dict(self.shown))
+
+    def was_written(self, copy: Session) -> None:
+        """Note that the journal has what the session was; it may have changed since."""
         if self.known is not None:
-            self.known, self.is_anew = self.turn, False
-        return waiting
+            self.known = copy.turn
+        self.anew -= copy.anew
 
     def merged_with(self, stored: Session) -> Session:
         """This session after the turns that other gateways have stored since it was read.
@@ -108,7 +111,7 @@ class Session:
         """
         known = self.turn if self.known is None else self.known
         others = max(stored.turn - known, 0)
-        began, shown = (self.began, {}) if self.is_anew else (stored.began, dict(stored.shown))
+        began, shown = (self.began, {}) if self.anew else (stored.began, dict(stored.shown))
         injected = stored.injected if self.turn == known else self.injected
         merged = replace(self, turn=self.turn + others, shown=shown, injected=injected, began=began)
         for turn in range(known + 1, self.turn + 1):
@@ -203,10 +206,14 @@ class AskingSessions(BackgroundWriter):
     async def _write_waiting(self) -> None:
         changed, self._changed = self._changed, {}
         if changed:
+            writing = [(key, one, one.copy()) for key, waiting in changed.items() for one in waiting]
             try:
-                await self._keep([(key, one.written()) for key, waiting in changed.items() for one in waiting])
+                await self._keep([(key, copy) for key, _, copy in writing])
             except FusionError as error:
                 log.warning("what a session was shown could not be stored: %s", error)
+                return
+            for _, one, copy in writing:
+                one.was_written(copy)
 
 
 def stored(db: Connection, key: SessionKey) -> Session | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from fusion.contract import Asker, Scope
-from fusion.errors import StoreFull
+from fusion.errors import StoreBusy, StoreFull
 from fusion.journal import Journal, sessions
 from fusion.journal.sessions import MAX_SESSIONS, MAX_SHOWN, AskingSessions, Session, SessionKey
 from tests.journal.conftest import Journals
@@ -137,23 +138,30 @@ async def test_session_survives_a_journal_that_cannot_be_written() -> None:
 @pytest.fixture
 async def pair(
     journal_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[tuple[AskingSessions, AskingSessions]]:
+) -> AsyncIterator[tuple[SharedSessions, SharedSessions]]:
     """The sessions of two gateways that share a journal; they write when a test says so."""
     monkeypatch.setattr(AskingSessions, "LINGER_S", 3600.0)
     journals = Journals(tmp_path, journal_server)
-    both = shared(await journals.open()), shared(await journals.open())
+    both = SharedSessions(await journals.open()), SharedSessions(await journals.open())
     yield both
     for one in both:
         await one.close()
     await journals.close()
 
 
-def shared(journal: Journal) -> AskingSessions:
-    return AskingSessions(
-        lambda key: journal.read(sessions.stored, key),
-        lambda changed: journal.write(sessions.store, changed, NOW),
-        shared=True,
-    )
+class SharedSessions(AskingSessions):
+    """Of a journal that others share, and that refuses one write while ``is_busy``."""
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(partial(journal.read, sessions.stored), self._store, shared=True)
+        self._journal = journal
+        self.is_busy = False
+
+    async def _store(self, changed: Sequence[tuple[SessionKey, Session]]) -> None:
+        if self.is_busy:
+            self.is_busy = False
+            raise StoreBusy("another gateway is writing")
+        await self._journal.write(sessions.store, changed, NOW)
 
 
 async def ask(at: AskingSessions, *, anew: bool = False, now: datetime | None = None) -> tuple[SessionKey, Session]:
@@ -186,7 +194,7 @@ async def test_two_questions_of_a_session_at_once_are_two_turns(
 
 
 async def test_a_context_that_begins_anew_at_one_gateway_drops_what_another_one_showed(
-    pair: tuple[AskingSessions, AskingSessions],
+    pair: tuple[SharedSessions, SharedSessions],
 ) -> None:
     """Also what it showed at the same time: it is shown again rather than left out."""
     first, second = pair
@@ -199,6 +207,25 @@ async def test_a_context_that_begins_anew_at_one_gateway_drops_what_another_one_
     await second.written()
     _, session = await ask(first)
     assert (session.turn, session.shown, session.began) == (2, {"m2": 2}, NOW)
+
+
+async def test_what_could_not_be_stored_is_stored_with_the_next_turn(
+    pair: tuple[SharedSessions, SharedSessions],
+) -> None:
+    """That its context began anew, and a turn: the next write of the same question has both."""
+    first, second = pair
+    first.take_turn(*await ask(first), ["m1"])
+    await first.written()
+    asked = await ask(first, anew=True, now=NOW)
+    first.is_busy = True
+    await first.flush()
+    first.take_turn(*asked, ["m2"])
+    first.is_busy = True
+    await first.written()
+    first.take_turn(*asked, ["m3"])
+    await first.written()
+    _, session = await ask(second)
+    assert (session.turn, session.shown, session.began) == (3, {"m2": 2, "m3": 3}, NOW)
 
 
 @pytest.mark.feature("what a session was shown is kept for a week, of at most 1,000 sessions")
