@@ -18,6 +18,7 @@ from fusion.gateway.health import status_of
 from fusion.gateway.parts import TenantParts
 from fusion.gateway.size_log import EVERY_S
 from fusion.home import sizes
+from fusion.journal.outbox import POLL_S
 
 log = logging.getLogger(__name__)
 
@@ -81,15 +82,20 @@ class Background(TenantParts):
         await self.journal.leases.alone(sorted({f"{what} {path.expanduser().resolve()}" for path in paths}), run)
 
     async def _follow_other_gateways(self) -> None:
-        """Bring in what other gateways announce, and make the deliveries that none of them makes."""
+        """Bring in what other gateways announce, and make the deliveries that none of them makes.
+
+        The first look is for what they have left before: it takes as long as the journal is large.
+        """
         while True:
-            await self.journal.news()
             try:
                 await self.journal.refresh()
                 await self.deliverer.wake_for_unclaimed()
-            except Exception as error:  # noqa: BLE001 — the next question and the next poll look by themselves
+            except Exception as error:  # noqa: BLE001 — the next question looks by itself, and so does this, soon
                 log.debug("a change by another gateway waits: %s", type(error).__name__)
+                await asyncio.sleep(POLL_S)
+                continue
             await asyncio.sleep(FOLLOW_APART_S)
+            await self.journal.news()
 
     async def _note_backends_regularly(self) -> None:
         """Note what each backend's breaker and backlog are, as long as the home is open."""

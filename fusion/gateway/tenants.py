@@ -41,6 +41,8 @@ SETTLE_S = 30.0
 
 AGAIN_S = 60.0
 """seconds between two looks for what other gateways have left"""
+MOST_PAUSES = 64
+"""the most looks that pass until a tenant is opened again whose deliveries are left, as its backend is away"""
 
 
 class SupportsSettle(Protocol):
@@ -113,21 +115,29 @@ class Tenants(Generic[T]):
         """Open each tenant that has deliveries left from an earlier run, until they are made.
 
         Where gateways share the journals, this goes on: one of them may die. It opens a tenant that had some at two
-        looks, since a gateway that lives is about to make those of the first.
+        looks, since a gateway that lives is about to make those of the first; and after ever longer pauses, as long as
+        some are left.
         """
         left = await asyncio.to_thread(self._with_open_deliveries)
         await self._settle(left)
+        pauses: dict[str, tuple[int, int]] = {}  # by tenant, how many looks pass, and how many of these are to come
         while self.server is not None:
             await asyncio.sleep(AGAIN_S)
             before, left = left, await asyncio.to_thread(self._with_open_deliveries)
-            await self._settle([tenant for tenant in left if tenant in before])
+            pauses = {tenant: pauses.get(tenant, (0, 0)) for tenant in left if tenant in before}
+            due = [tenant for tenant, (_, to_come) in pauses.items() if not to_come]
+            pauses = {tenant: (length, max(to_come - 1, 0)) for tenant, (length, to_come) in pauses.items()}
+            for tenant in due:
+                length = min(2 * pauses[tenant][0] or 1, MOST_PAUSES)
+                pauses[tenant] = length, length
+            await self._settle(due, SETTLE_S)
 
-    async def _settle(self, tenants: Sequence[str]) -> None:
+    async def _settle(self, tenants: Sequence[str], limit_s: float | None = None) -> None:
         for tenant in tenants:
             if tenant in self._open:
                 continue  # it makes its own
             try:
-                async with self.at(tenant) as parts:
+                async with self.at(tenant) as parts, asyncio.timeout(limit_s):
                     await parts.settle()
             except Exception as error:  # noqa: BLE001 — the tenant's next call reports the fault; the others continue
                 log.warning("a tenant's deliveries wait: %s", type(error).__name__)

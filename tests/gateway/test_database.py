@@ -296,6 +296,23 @@ async def test_a_gateway_that_dies_leaves_its_deliveries_to_the_others(
         assert await answer(a) == [DECIDED]
 
 
+@pytest.mark.feature("a backend that was added at one gateway gets what others stored meanwhile, after a restart, too")
+async def test_a_backend_that_one_gateway_has_gets_what_another_stores(cluster: Cluster) -> None:
+    tables = {
+        name: {"adapter": "tests.gateway.shelves:SharedShelf", "address": f"{cluster.address} {name}"}
+        for name in ("shelf", "new")
+    }
+    with_new = cluster.settings("a", backends=tables)
+    without = cluster.settings("b", backends={"shelf": tables["shelf"]})
+    async with Gateway.open(without) as b, Gateway.open(with_new) as a:
+        await remember(a, "The heron is on the roof")
+        await remember(b, "The otter is in the pond")
+    async with Gateway.open(with_new):
+        new = SharedShelf.servers[f"{cluster.address} new default"]
+        while new.delivered.total() < 2:  # noqa: ASYNC110 — the first delivery has set its event
+            await asyncio.sleep(0.05)
+
+
 @pytest.mark.feature(
     "a gateway that dies leaves the deliveries of all its tenants to the others; a tenant without tables stops none"
 )

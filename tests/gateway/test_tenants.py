@@ -243,7 +243,43 @@ class Opener:
         self.log.append(f"close {tenant}")
 
 
+class Waiting:
+    """A database in which two tenants have something left, at so many looks; then ``seen`` is set."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+        self.seen = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def tenants(self) -> list[str]:
+        self.looks -= 1
+        if self.looks >= 0:
+            return ["a", "b", "gone", "default"]
+        self._loop.call_soon_threadsafe(self.seen.set)
+        return []
+
+    def run(self, tenant: str, work: object) -> bool:
+        if tenant == "gone":
+            raise ValueError("it has no tables")
+        return True
+
+
 class TestOpening:
+    @pytest.mark.parametrize(("looks", "opened"), [(1, 1), (2, 2), (3, 2), (4, 3), (6, 3), (7, 4), (100, 8)])
+    async def test_what_stays_left_is_tried_after_ever_longer_pauses(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch, looks: int, opened: int
+    ) -> None:
+        """At the first look and the second, and then 1, 2, 4, 8, 16 and 32 looks are passed: a backend may be away."""
+        monkeypatch.setattr("fusion.gateway.tenants.AGAIN_S", 0)
+        opener, database = Opener(), Waiting(looks)
+        tenants = Tenants(home, opener, 0, database)  # type: ignore[arg-type]
+        delivering = asyncio.create_task(tenants.deliver())
+        await database.seen.wait()
+        delivering.cancel()
+        await asyncio.gather(delivering, return_exceptions=True)
+        await tenants.close()
+        assert [opener.log.count(f"open {name}") for name in ("a", "b", "gone")] == [opened, opened, 0]
+
     @pytest.mark.feature(
         "… a tenant is opened on its first request, and the latest ones stay open", of="each tenant has its own journal"
     )
