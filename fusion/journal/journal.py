@@ -222,6 +222,9 @@ class Journal:
             return
         async with self._refreshing, self._visibility.changing:
             if feed.begins_anew(self._last_change, last_change):
+                # Or this one waited while another call learned of later changes.
+                last_change = await self._database.last_change()
+            if feed.begins_anew(self._last_change, last_change):
                 log.warning(
                     "%s was restored, or its replica was promoted, so it may lack what was written last: everything is "
                     "read again",

@@ -554,12 +554,13 @@ OPEN_DELIVERIES = "select 1 from delivery where state in ('pending', 'forget') u
 
 _LEFT = (
     "select 1 from delivery where state in ('pending', 'forget') and next_at <= clock_us() "
-    "and claimed_until <= clock_us() union all select 1 from history limit 1"
+    "and claimed_until <= clock_us() union all "
+    "select 1 from history where due_at <= clock_us() and leased_until <= clock_us() limit 1"
 )
 
 
 def has_left(db: Connection) -> bool:
-    """Whether a shared journal has deliveries that are due and that no gateway is making, or waiting histories."""
+    """Whether a shared journal has deliveries, or histories, that are due and that no gateway is working on."""
     return db.execute(_LEFT).fetchone() is not None
 
 
@@ -625,11 +626,17 @@ def enter_state(db: Connection, seqs: Sequence[int], decision: int) -> None:
 
 
 def enter_again(db: Connection, seq: int, stores: Sequence[str]) -> None:
-    """Make the deliveries of an event due again, except to backends that declined it."""
+    """Make the deliveries of an event due again, except to backends that declined it.
+
+    They are those to ``stores``, and to the backends of other gateways that had it.
+    """
+    db.execute(
+        "update delivery set state = 'pending', native_ids = '[]', attempts = 0, next_at = 0, reason = null, sent = 1 "
+        f"where {_OF_EVENTS} and state <> 'declined'",
+        (json.dumps([seq]),),
+    )
     db.executemany(
-        "insert into delivery(seq, backend) values(?, ?) on conflict(backend, seq) do update "
-        "set state = 'pending', native_ids = '[]', attempts = 0, next_at = 0, reason = null, sent = 1 "
-        "where delivery.state <> 'declined'",
+        "insert into delivery(seq, backend) values(?, ?) on conflict(backend, seq) do nothing",
         [(seq, name) for name in stores],
     )
 

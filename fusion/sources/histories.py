@@ -233,6 +233,8 @@ class Histories(QueueWorker):
             batch = items[start : start + BATCH]
             kept = await self._intake.remember(batch, tenant=self._tenant, in_order=in_order)
             empty |= {_place(item) for item, one in zip(batch, kept, strict=True) if one.status == "skipped"}
+            if start + BATCH < len(items):
+                await self._journal.write(histories.renew, waiting, self._owner, self._clock(), CLAIM)
         if gone := {*done.gone, *empty}:
             scope = self._scope(waiting.key)
             await self._intake.retire_turns(scope, source_of(scope), document_of(scope, talk), gone)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fusion.contract import Hit, Place, Scope, State
-from fusion.journal import Journal, feed
+from fusion.journal import Journal, feed, outbox
 from fusion.journal.append import Stored
 from fusion.journal.external_refs import ExternalItem, store_items
 from fusion.journal.outbox import ClaimsOfOthers, Due, DueState, Outbox
@@ -418,6 +418,20 @@ async def test_a_database_that_uses_numbers_of_commits_again_is_read_from_the_st
     assert hides(two, "shelf", Hit("x", stored.event.text, ME))
 
 
+async def test_a_call_that_waited_for_another_one_takes_the_database_for_the_same(pair, caplog) -> None:
+    """It asked for the last change before another call learned of a later one."""
+    one, two = pair
+    await append(one, event("turn 0", 0))
+    async with two._refreshing:
+        waiting = asyncio.create_task(two.refresh())
+        while not two._refreshing._waiters:  # noqa: ASYNC110 — it has asked, and waits for its turn
+            await asyncio.sleep(0.01)
+        await append(one, event("turn 1", 1))
+        two._last_change = await two._database.last_change()
+    await waiting
+    assert "everything is read again" not in caplog.text
+
+
 # A backend that only some gateways have ------------------------------------------------------------------------------
 
 
@@ -447,3 +461,14 @@ async def test_a_backend_gets_what_gateways_without_it_stored(pair, first: bool)
     assert (await due(two))[-1] == "turn 6"
     await one.outbox.enter_left_out()  # the other one has entered it
     assert len(await due(one)) == len(await due(two))
+
+
+async def test_a_memory_that_is_current_again_is_due_in_the_backends_of_all_gateways(pair) -> None:
+    one, _ = pair
+    await one.outbox.register(["shelf", "new"])
+    (stored,) = await append(one, event("turn 0", 0))
+    (due,) = await one.outbox.due("new", LATER, 9)
+    await one.write(lambda db: db.execute("update delivery set state = 'forget'").rowcount)
+    await one.write(outbox.enter_again, due.seq, ["shelf"])  # by a gateway that has no other
+    for backend in ("shelf", "new"):
+        assert [again.event.event_id for again in await one.outbox.due(backend, LATER, 9)] == [stored.event.event_id]
