@@ -207,6 +207,11 @@ async def test_a_context_that_begins_anew_at_one_gateway_drops_what_another_one_
     await second.written()
     _, session = await ask(first)
     assert (session.turn, session.shown, session.began) == (2, {"m2": 2}, NOW)
+    first.take_turn(*await ask(first), ["m3"])
+    await first.written()
+    second.take_turn(*two, ["m4"])  # it began anew before that, and not since
+    await second.written()
+    assert (await ask(first))[1].shown == {"m2": 2, "m3": 3, "m4": 4}
 
 
 async def test_what_could_not_be_stored_is_stored_with_the_next_turn(
