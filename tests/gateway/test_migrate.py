@@ -401,10 +401,11 @@ async def test_a_home_that_another_command_holds_is_left_alone(home: Path, serve
 
 
 async def test_on_the_way_back_other_gateways_cannot_write_and_then_are_refused(
-    home: Path, server: Server, postgres_database: Database
+    home: Path, server: Server, postgres_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reads go on meanwhile. A gateway that starts later, and one that runs, get a clear error; also for a tenant that
     is new, meanwhile and afterwards: what is acknowledged must not stay behind."""
+    monkeypatch.setattr("fusion.store.postgres.MIGRATIONS", 2)  # a new tenant gives up after ten seconds, not a minute
     await fill_home(home)
     to_server(home, server)
     other = await open_there(server)
