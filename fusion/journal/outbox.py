@@ -161,7 +161,7 @@ class Outbox:
         self.look_at_all_events()
 
     def look_at_all_events(self) -> None:
-        """Let `enter_left_out` begin with the first event: the journal lacks some that it had."""
+        """Let `enter_left_out` begin with the first event again."""
         self._entered = 0
 
     async def enter_left_out(self) -> None:
