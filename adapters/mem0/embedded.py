@@ -16,8 +16,9 @@ from adapters.mem0.replies import Change, changes_said
 from adapters.qdrant.payload import MATCHED, Payload, conditions, event_of, hit_of, payload_of
 from fusion.contract import NO_USER, Embedder, Event, Hit, Place, Query, Scope
 from fusion.errors import InvalidAnswer, NotFound, StoreDamaged, StoreFull
-from fusion.lib.bm25 import Bm25, Frequencies, counted, terms
+from fusion.lib.bm25 import Bm25, Frequencies, terms
 from fusion.lib.rank_fusion import reciprocal
+from fusion.lib.text_words import text_words
 from fusion.lib.words import content_hash, spoken
 from fusion.store.sqlite import read_only
 
@@ -254,7 +255,7 @@ class EmbeddedMem0:
         hits: list[Hit] = []
         while some := list(islice(ids, PORTION)):
             hits += [hit for hit in self._known(some).values() if query.admits(hit)]
-        texts = [counted(spoken(hit.text, hit.speaker)) for hit in hits]
+        texts = [text_words(spoken(hit.text, hit.speaker)).terms for hit in hits]
         counts = {term: sum(term in text.counts for text in texts) for term in set(words)}
         length = sum(text.length for text in texts) / max(1, len(texts))
         asked = Bm25(words, Frequencies(len(texts), length, counts))

@@ -8,8 +8,9 @@ multiplies by idf, which it keeps up to date, where the vector's modifier says s
 
 from __future__ import annotations
 
-from fusion.lib.bm25 import K1, B, counted
+from fusion.lib.bm25 import K1, B
 from fusion.lib.text_cache import text_cache
+from fusion.lib.text_words import text_words
 
 AVERAGE_LENGTH = 32
 """assumed terms of a memory: turns have some fifteen, pieces of notes a hundred. It must never change."""
@@ -19,7 +20,7 @@ Sparse = dict[str, list[int] | list[float]]
 
 def of_memory(text: str) -> Sparse:
     """Its terms' numbers, rising, and their weights."""
-    terms = counted(text)
+    terms = text_words(text).terms
     scale = K1 * (1 - B + B * terms.length / AVERAGE_LENGTH)
     weights: dict[int, float] = {}
     for term, count in terms.counts.items():
@@ -29,7 +30,7 @@ def of_memory(text: str) -> Sparse:
 
 def of_question(text: str) -> Sparse:
     """Each of its terms once."""
-    numbers = sorted({number(term) for term in counted(text).counts})
+    numbers = sorted({number(term) for term in text_words(text).terms.counts})
     return {"indices": numbers, "values": [1.0] * len(numbers)}
 
 

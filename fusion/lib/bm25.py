@@ -52,12 +52,9 @@ class Counted(NamedTuple):
     length: int
     counts: Mapping[str, int]
 
-
-@text_cache(8192)
-def counted(text: str) -> Counted:
-    """Count a text's terms; cached, since a query looks up only its own few terms in each text."""
-    found = stems(text)
-    return Counted(len(found), Counter(found))
+    @classmethod
+    def of(cls, terms: Sequence[str]) -> Counted:
+        return cls(len(terms), Counter(terms))
 
 
 class Bm25:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 
@@ -106,8 +107,11 @@ def stem(word: str) -> str:
 def stems(text: str) -> list[str]:
     """The search terms of a text, in order, with repeats: stems without stop words, bigrams of scripts without spaces,
     and emoji."""
+    plain = normalise(text)
+    if plain.isascii():
+        return _stems_of(_WORD.findall(plain))
     found: list[str] = []
-    for word in words_and_pictures(text):
+    for word in _marked()[1].findall(plain.translate(_INVISIBLE)):
         if word in STOP_WORDS:
             continue
         if not word.isascii() and _UNSPACED.search(word):
@@ -115,6 +119,20 @@ def stems(text: str) -> list[str]:
         else:
             found.append(stem(word))
     return found
+
+
+def words_and_stems(text: str) -> tuple[list[str], list[str]]:
+    """`word_list` and `stems` of a text. In ASCII their words are the same, and are found once."""
+    plain = normalise(text)
+    if not plain.isascii():
+        return find_words(plain), stems(text)
+    found = _WORD.findall(plain)
+    return found, _stems_of(found)
+
+
+def _stems_of(ascii_words: Sequence[str]) -> list[str]:
+    """The stems of words in ASCII, without stop words."""
+    return [stem(word) for word in ascii_words if word not in STOP_WORDS]
 
 
 def _pairs(word: str) -> list[str]:

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from fusion.lib.text_cache import text_cache
-from fusion.lib.words import words
-
-SKETCH_BITS = 512
-"""bits of a sketch, 64 times a power of two; more bits separate longer texts better and take longer to compare"""
+from fusion.lib.text_words import text_words
 
 FOLDED_BITS_PER_WORD = 4
 """mean bits per word of a folded sketch: they exclude nearly all pairs; the rest is compared by whole sketches"""
@@ -30,9 +26,9 @@ def possible_pairs(texts: Sequence[str], threshold: float, since: int = 0) -> di
 
     if len(texts) <= since:
         return {}
-    sketches = [sketch(text) for text in texts]
-    sizes = np.array([size for size, _ in sketches], dtype=np.float32)
-    chunks = np.frombuffer(b"".join([bits for _, bits in sketches]), dtype=np.uint64).reshape(len(texts), -1).T
+    read = [text_words(text) for text in texts]
+    sizes = np.array([words.distinct for words in read], dtype=np.float32)
+    chunks = np.frombuffer(b"".join([words.sketch for words in read]), dtype=np.uint64).reshape(len(texts), -1).T
     folded = chunks
     while len(folded) > 1 and len(folded) * 32 >= sizes.mean() * FOLDED_BITS_PER_WORD:
         folded = folded[: len(folded) // 2] | folded[len(folded) // 2 :]
@@ -54,16 +50,3 @@ def possible_pairs(texts: Sequence[str], threshold: float, since: int = 0) -> di
         for one, other in zip(i[alike].tolist(), j[alike].tolist(), strict=True):
             found[one].append(other)
     return found
-
-
-@text_cache(16_384)
-def sketch(text: str) -> tuple[int, bytes]:
-    """The number of a text's words, and their bits; cached, since queries return the same memories again and again.
-
-    Python's hash differs between processes, which is harmless: it decides which pairs are compared, not the result.
-    """
-    distinct = words(text)
-    bits = 0
-    for word in distinct:
-        bits |= 1 << hash(word) % SKETCH_BITS
-    return len(distinct), bits.to_bytes(SKETCH_BITS // 8, "little")

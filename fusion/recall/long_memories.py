@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fusion.contract import Hit, Query
-from fusion.lib.bm25 import Bm25, Frequencies, counted, terms
+from fusion.lib.bm25 import Bm25, Frequencies, terms
 from fusion.lib.passages import Span, is_long, passages
+from fusion.lib.text_words import text_words
 from fusion.lib.words import spoken
 from fusion.recall.expand import Pooled
 from fusion.recall.filter import Record
@@ -52,7 +53,7 @@ def best_parts(
 
     They are compared by the sum of BM25 and cosine, which cost little; what is chosen is compared token by token.
     """
-    by_words = Bm25(terms(query.text), frequencies).scores([counted(part.said) for part in parts]).tolist()
+    by_words = Bm25(terms(query.text), frequencies).scores([text_words(part.said).terms for part in parts]).tolist()
     worth = [score + cosines.get(part.said, 0.0) for part, score in zip(parts, by_words, strict=True)]
     order = sorted(range(len(parts)), key=lambda i: (-worth[i], i))
     chosen = set(order[:most])

@@ -24,7 +24,8 @@ from math import log, nan
 from typing import TYPE_CHECKING
 
 from fusion.contract import document_of
-from fusion.lib.bm25 import Counted, counted, pairs
+from fusion.lib.bm25 import Counted, pairs
+from fusion.lib.text_words import text_words
 from fusion.lib.words import spoken
 from fusion.recall.expand import Pooled
 from fusion.recall.signals import SignalTable, adjacent_positions, scores
@@ -51,7 +52,7 @@ def in_context(pool: Sequence[Pooled], table: SignalTable, weights: Mapping[str,
     rank[order] = np.arange(1, len(pool) + 1)
     best = means[order[0]]
     asks = np.array([p.candidate.hit.text.rstrip().endswith("?") for p in pool], dtype=np.float64)
-    texts = [counted(spoken(p.candidate.hit.text, p.candidate.hit.speaker)) for p in pool]
+    texts = [text_words(spoken(p.candidate.hit.text, p.candidate.hit.speaker)).terms for p in pool]
     source_hits = np.array([0 if p.neighbour_of else len(p.candidate.source_hits) for p in pool])
     adjacent = adjacent_positions(pool)
 

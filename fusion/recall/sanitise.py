@@ -13,11 +13,10 @@ from typing import Any, SupportsFloat, get_args
 
 from fusion.contract import Fact, Hit, Kind, Moment, Origin, PartialHits, Place, Scope, Trust
 from fusion.errors import InvalidAnswer
-from fusion.lib.bm25 import counted
 from fusion.lib.clean import clean
 from fusion.lib.text_cache import emptied_with_texts, text_cache
+from fusion.lib.text_words import text_words
 from fusion.lib.words import spoken
-from fusion.recall.candidate_pairs import sketch
 from fusion.recall.filter import TEXT_CHARS
 
 Sanitised = tuple[tuple[Hit, ...], Mapping[str, int]]
@@ -114,9 +113,7 @@ def _sanitised_hit(hit: object, counts: Counter[str], validated: ValidatedHits) 
                 validated.add(hit)
             if validated.counts_words:
                 # Counted now, while other backends are still searching; later stages find the result in the cache.
-                said = spoken(text, changes.get("speaker", hit.speaker))
-                sketch(said)
-                counted(said)
+                text_words(spoken(text, changes.get("speaker", hit.speaker)))
         if hit.fact is not None and not _is_fact(hit.fact):
             return None
         score = hit.score

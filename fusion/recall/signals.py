@@ -47,8 +47,9 @@ from math import isnan, nan
 from typing import TYPE_CHECKING
 
 from fusion.contract import Hit, Query, document_of
-from fusion.lib.bm25 import Bm25, Counted, Frequencies, counted, pairs, terms
+from fusion.lib.bm25 import Bm25, Counted, Frequencies, pairs, terms
 from fusion.lib.in_context import in_context
+from fusion.lib.text_words import text_words
 from fusion.lib.words import normalise, spoken
 from fusion.recall.expand import Pooled
 from fusion.recall.maxsim import matches_by_words, token_weights
@@ -152,7 +153,7 @@ def local_signals(
 
     hits = [entry.candidate.hit for entry in pool]
     said = [spoken(hit.text, hit.speaker) for hit in hits]
-    texts = [counted(text) for text in said]
+    texts = [text_words(text).terms for text in said]
     adjacent = adjacent_positions(pool)
     among = np.array([others != NO_NEIGHBOURS for others in zip(*adjacent.values(), strict=True)])
     said_in_talk = np.array([_is_turn(hit) for hit in hits])

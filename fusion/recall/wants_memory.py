@@ -19,7 +19,7 @@ from math import comb, exp, isnan, log10, nan
 from typing import Any
 
 from fusion.contract import Hit, has_tag
-from fusion.lib.bm25 import Counted, Frequencies, counted, terms
+from fusion.lib.bm25 import Counted, Frequencies, terms
 from fusion.lib.prompt_words import (
     ARRANGING,
     COURTESY,
@@ -36,6 +36,7 @@ from fusion.lib.prompt_words import (
     SUMS,
 )
 from fusion.lib.text_cache import text_cache
+from fusion.lib.text_words import text_words
 from fusion.lib.words import STOP_WORDS, accentless, find_words, normalise, spoken
 from fusion.recall.query_dates import Dates, time_of
 from fusion.recall.rerank import Scored, signals_of
@@ -299,7 +300,7 @@ class _Evidence:
 
     def repeats_prompt(self, scored: Scored) -> bool:
         """Whether a memory says no more than the prompt: an earlier "commit and push" adds nothing to a later one."""
-        return counted(scored.pooled.candidate.hit.text).counts.keys() <= set(self._asked)
+        return text_words(scored.pooled.candidate.hit.text).terms.counts.keys() <= set(self._asked)
 
     def _matched(self, scored: Scored) -> list[str]:
         """The prompt's terms that a memory has."""
@@ -322,7 +323,7 @@ class _Evidence:
 
 def _counted(scored: Scored) -> Counted:
     hit = scored.pooled.candidate.hit
-    return counted(spoken(hit.text, hit.speaker))
+    return text_words(spoken(hit.text, hit.speaker)).terms
 
 
 def is_private(hit: Hit) -> bool:

@@ -23,7 +23,6 @@ from fusion.doors import terminal
 from fusion.errors import FusionError
 from fusion.ingest import extract
 from fusion.lib import (
-    bm25,
     budget,
     chunk,
     clean,
@@ -39,6 +38,7 @@ from fusion.lib import (
     redact,
     statements,
     summarise,
+    text_words,
     times,
     titles,
     translated_times,
@@ -48,7 +48,6 @@ from fusion.lib import (
 from fusion.lib.heuristic_v1 import heuristic_score
 from fusion.lib.same_subject import kept_apart_by
 from fusion.recall import (
-    candidate_pairs,
     course_of_talks,
     query_dates,
     query_structure,
@@ -86,8 +85,8 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "words.words_and_pictures": words.words_and_pictures,
     "words.stems": words.stems,
     "words.spoken": lambda text: words.spoken(text, "Ann"),
-    "bm25.counted": bm25.counted,
-    "candidate_pairs.sketch": candidate_pairs.sketch,
+    "words.words_and_stems": words.words_and_stems,
+    "text_words.text_words": text_words.text_words,
     "chunk.chunks": chunk.chunks,
     "chunk.tokens": chunk.tokens,
     "clean.clean": clean.clean,

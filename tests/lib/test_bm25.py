@@ -6,7 +6,7 @@ from math import log
 
 import pytest
 
-from fusion.lib.bm25 import Bm25, Counted, Frequencies, counted, terms
+from fusion.lib.bm25 import Bm25, Counted, Frequencies, terms
 
 SCOPE = Frequencies(documents=10, average_length=4.0, counts={"pump": 2, "green": 5})
 """ten memories of four terms on average; two have the term "pump", five "green" """
@@ -37,7 +37,7 @@ def test_score_of_one_text() -> None:
 
     k1 (1 - b + b · 3/4) = 1.2 · 0.8125 = 0.975, so the score is idf · 2 · 2.2 / (2 + 0.975), as a share of the most.
     """
-    score = Bm25(["pump", "green"], SCOPE).score(counted("pump pump valve"))
+    score = Bm25(["pump", "green"], SCOPE).score(_counted("pump pump valve"))
     assert score == pytest.approx(PUMP * 2 * 2.2 / 2.975 / MOST)
     assert score == pytest.approx(0.4580, abs=1e-4)
 
@@ -62,8 +62,8 @@ def test_score_approaches_one() -> None:
 
 
 def test_score_without_common_terms_is_zero() -> None:
-    assert Bm25(["pump"], SCOPE).score(counted("the valve")) == 0.0
-    assert Bm25([], SCOPE).score(counted("the pump")) == 0.0
+    assert Bm25(["pump"], SCOPE).score(_counted("the valve")) == 0.0
+    assert Bm25([], SCOPE).score(_counted("the pump")) == 0.0
 
 
 def test_score_of_texts_read_as_one() -> None:
@@ -74,7 +74,7 @@ def test_score_of_texts_read_as_one() -> None:
 
 def test_scores_of_many_texts_equal_score() -> None:
     """With the neighbours before and after each text, to the last digit."""
-    texts = [counted(text) for text in ("pump pump valve", "green", "the pump is green and the valve is red", "")]
+    texts = [_counted(text) for text in ("pump pump valve", "green", "the pump is green and the valve is red", "")]
     before, after = [None, 0, 1, 2], [1, 2, 3, None]
     query = Bm25(["pump", "green"], SCOPE)
     assert query.scores(texts).tolist() == [query.score(text) for text in texts]
@@ -86,6 +86,10 @@ def test_scores_of_many_texts_equal_score() -> None:
     ]
 
 
+def _counted(text: str) -> Counted:
+    return Counted.of(terms(text))
+
+
 def test_terms_are_stems_without_stop_words() -> None:
     assert terms("The pumps were pumping green water") == ("pump", "pump", "green", "water")
-    assert counted("The pumps were pumping green water") == Counted(4, {"pump": 2, "green": 1, "water": 1})
+    assert _counted("The pumps were pumping green water") == Counted(4, {"pump": 2, "green": 1, "water": 1})

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from fusion.contract import DIMENSIONS, Fact, Features, Hit, Moment, Opening, PartialHits, Place, Query, Scope
 from fusion.errors import BackendUnreachable, HttpStatus, InvalidAnswer, Overloaded, RateLimited, Unauthorized
-from fusion.lib.bm25 import counted
 from fusion.lib.breaker import Breaker
+from fusion.lib.text_words import text_words
 from fusion.recall.filter import TEXT_CHARS
 from fusion.recall.gather import CANCEL_GRACE_S, Answer, Bulkhead, GuardedBackend, gather, unable
 from tests.backend_contract import NOW, make_query
@@ -121,9 +121,9 @@ def test_gather_sanitises_answers_while_others_are_searching() -> None:
 
     async def looks(query: Query) -> Sequence[Hit]:
         await asyncio.sleep(0.1)
-        before = counted.cache_info().misses
-        counted(text)
-        counts.append(counted.cache_info().misses - before)
+        before = text_words.cache_info().misses
+        text_words(text)
+        counts.append(text_words.cache_info().misses - before)
         return []
 
     run(gather(QUERY, [GuardedBackend("slow", Does(looks)), GuardedBackend("quick", says(Hit("1", text)))], 10))

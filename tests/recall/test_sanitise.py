@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fusion.lib.bm25 import counted
 from fusion.lib.text_cache import empty_text_caches
+from fusion.lib.text_words import text_words
 from fusion.recall.sanitise import ValidatedHits, sanitised
 from tests.recall.helpers import standalone
 
@@ -15,4 +15,4 @@ def test_words_are_counted_only_where_hits_are_ranked(counts_words: bool, comput
     """A search that verifies a deletion compares its hundred hits with one memory."""
     empty_text_caches()
     sanitised([standalone("n1", "the heron ledger")], 9, ValidatedHits(counts_words=counts_words))
-    assert counted.cache_info().currsize == computed
+    assert text_words.cache_info().currsize == computed
