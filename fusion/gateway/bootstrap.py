@@ -38,6 +38,7 @@ from fusion.ingest.forget_observations import ObservationForgetter
 from fusion.ingest.harvest import graded_by_rules
 from fusion.ingest.intake import Intake
 from fusion.ingest.observe import ObservationIntake
+from fusion.ingest.observe_shared import SharedObservationIntake
 from fusion.ingest.read_in_context import read_in_context
 from fusion.journal import Journal, access_log, inclusions, layers, sessions, store_watermarks, use
 from fusion.journal.external_refs import ExternalRefs, store_items
@@ -252,7 +253,8 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
         stack.push_async_callback(prefixes.close)
         refusal = "; ".join(damaged.values())
         score = partial(_graded, shared.clock) if settings.episodes.grade else None
-        observations = ObservationIntake(journal, tenant, settings.home, shared.clock, ids, score, refusal)
+        intake_of = SharedObservationIntake if journal.shared else ObservationIntake
+        observations = intake_of(journal, tenant, settings.home, shared.clock, ids, score, refusal)
         observation_forgetter = ObservationForgetter(journal, observations, tenant, shared.clock)
         forgetter = Forgetter(journal, deliverer, forget_texts, observation_forgetter.forget_quotes)
         read = None if embedders.second is None else partial(read_in_context, journal, embedders.second)

@@ -16,9 +16,7 @@ from fusion.journal import Journal, observation_deletion, observations
 from fusion.journal.observations import Wanted
 from fusion.lib.clock import Clock
 from fusion.lib.observation import EpisodeType, redacted_copy
-from fusion.lib.observation_lines import BLANK
 from fusion.store.database import Row
-from fusion.store.segments import Place
 
 REDACTED = "[REDACTED]"
 BATCH = 1_000
@@ -45,7 +43,7 @@ class ObservationForgetter:
         """Forget observations for good. Raises StoreFull and StoreBusy; what it did until then stays done."""
         for start in range(0, len(rows), BATCH):
             batch = rows[start : start + BATCH]
-            await self._blank(batch)
+            await self._intake.blank(batch)
             await self._journal.erase(observation_deletion.forget, batch, by, self._clock())
 
     async def forget_quotes(self, events: Sequence[Event]) -> None:
@@ -80,18 +78,5 @@ class ObservationForgetter:
                 deleted[row["type"]] = deleted.get(row["type"], 0) + 1
             if dry_run or not rows:
                 return deleted
-            await self._blank(rows)
+            await self._intake.blank(rows)
             await self._journal.erase(observation_deletion.drop, [row["seq"] for row in rows])
-
-    async def _blank(self, rows: Sequence[Row]) -> None:
-        """Overwrite the lines of these rows. A line of a user's own file stays: that is not edited."""
-        places = [place for row in rows if (place := self._place(row)) is not None]
-        if places:
-            self._intake.require_writable()
-            log = await self._intake.log()
-            await self._intake.in_thread(log.rewrite, dict.fromkeys(places, BLANK))
-
-    @staticmethod
-    def _place(row: Row) -> Place | None:
-        """The place of a row's line in the log; None if it was read from another file."""
-        return Place.parse(row["pointer"])

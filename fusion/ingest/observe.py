@@ -1,5 +1,7 @@
 """The entry of the ledger of observations: each is a line of a log first, and then harvested into the journal.
 
+A journal that several gateways share has no such log (`fusion.ingest.observe_shared`).
+
 Acknowledged means that the line is on the disk. The ledger is filled right after that; if it cannot be, the line waits
 for the next harvest. So neither a broken record nor a broken scorer nor a busy journal loses an observation.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import blake2b, sha256
@@ -128,30 +130,19 @@ class ObservationIntake:
             if guard is not None and (before := await self._journal.read(idempotency.replayed, guard)) is not None:
                 return ReplayedObservations(KeptObservation(**one) for one in orjson.loads(before))
             prepared = await asyncio.to_thread(self._prepared, items, idempotency_key)
-            replies = await self._append(prepared)
-            if guard is not None:
-                now = int(self._clock().timestamp())
-                await self._journal.write(idempotency.keep, guard, [asdict(one) for one in replies], now)
-        return replies
-
-    async def in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run something that changes the log, while no harvest reads it."""
-        async with self._harvesting:
-            return await asyncio.to_thread(work, *args, **kwargs)
+            return await self._append(prepared, guard)
 
     async def restore(self, given: Sequence[Restored]) -> list[Entered]:
         """Store observations of an export, in the log and in the ledger; one entry for each."""
         self.require_writable()
         await self.harvest()
-        opened = await self.log()
         async with self._appending, self._harvesting:
             known = await self._journal.read(observations.known, [one.graded.observation.key for one in given])
             fresh = {one.graded.observation.key: one for one in given if one.graded.observation.key not in known}
-            lines = [line_of(one.graded.observation) for one in fresh.values()]
-            places = await asyncio.to_thread(opened.append, lines)
-            placed = dict(zip(fresh, places, strict=True))
+            pointers = await self._write([one.graded.observation for one in fresh.values()])
             restored = [
-                one._replace(graded=one.graded._replace(pointer=placed[key].pointer)) for key, one in fresh.items()
+                one._replace(graded=one.graded._replace(pointer=pointer))
+                for one, pointer in zip(fresh.values(), pointers, strict=True)
             ]
             entered = await self._journal.write(observations.restore, restored)
         known |= dict(zip(fresh, entered, strict=True))
@@ -179,8 +170,17 @@ class ObservationIntake:
             if (place := Place.parse(row["pointer"] or "")) is not None:
                 await asyncio.to_thread(opened.rewrite, {place: line_of(changed)})
                 return
-            (place,) = await asyncio.to_thread(opened.append, [line_of(changed)])
-            await self._journal.write(observations.point_to, row["seq"], place.pointer)
+            (pointer,) = await self._write([changed])
+            await self._journal.write(observations.point_to, row["seq"], pointer)
+
+    async def blank(self, rows: Sequence[Row]) -> None:
+        """Overwrite the lines of these rows. A line of a user's own file stays: that is not edited."""
+        places = [place for row in rows if (place := Place.parse(row["pointer"] or "")) is not None]
+        if places:
+            self.require_writable()
+            opened = await self.log()
+            async with self._harvesting:
+                await asyncio.to_thread(opened.rewrite, dict.fromkeys(places, BLANK))
 
     def require_writable(self) -> None:
         """Raise StoreDamaged if nothing may be stored."""
@@ -202,18 +202,23 @@ class ObservationIntake:
         )
         return [observed(item, now, partial(new_id, number)) for number, item in enumerate(owned)]
 
-    async def _append(self, prepared: Sequence[Observed]) -> list[KeptObservation]:
-        found: dict[bytes, Observation] = {}
-        for one in prepared:
-            if one.observation is not None:
-                found.setdefault(one.observation.key, one.observation)
+    async def _append(self, prepared: Sequence[Observed], guard: idempotency.Guard | None) -> Sequence[KeptObservation]:
+        found = by_key(prepared)
         known = await self._journal.read(observations.known, list(found))
         new = {key: one for key, one in found.items() if key not in known}
-        opened = await self.log()
-        places = await asyncio.to_thread(opened.append, [line_of(one) for one in new.values()])
+        pointers = await self._write(list(new.values()))
         if new:
             known |= await self._entered(list(new))
-        return _replies(prepared, known, dict(zip(new, places, strict=True)))
+        replies = replies_to(prepared, known, dict(zip(new, pointers, strict=True)))
+        if guard is not None:
+            now = int(self._clock().timestamp())
+            await self._journal.write(idempotency.keep, guard, [asdict(one) for one in replies], now)
+        return replies
+
+    async def _write(self, new: Sequence[Observation]) -> list[str]:
+        """Append observations to the log; the pointers of their lines. They are on the disk when it returns."""
+        opened = await self.log()
+        return [place.pointer for place in await asyncio.to_thread(opened.append, [line_of(one) for one in new])]
 
     async def _entered(self, keys: Sequence[bytes]) -> dict[bytes, Entered]:
         """Harvest what was appended; by key, its entry in the ledger. A fault of the journal only delays that."""
@@ -314,31 +319,41 @@ def _digest(items: Sequence[NewObservation]) -> str:
     return sha256(orjson.dumps(list(items), default=str, option=orjson.OPT_NON_STR_KEYS)).hexdigest()
 
 
-def _replies(
-    prepared: Sequence[Observed], known: Mapping[bytes, Entered], places: Mapping[bytes, Place]
+def by_key(prepared: Sequence[Observed]) -> dict[bytes, Observation]:
+    """The observations of a request that are to be stored, each once."""
+    found: dict[bytes, Observation] = {}
+    for one in prepared:
+        if one.observation is not None:
+            found.setdefault(one.observation.key, one.observation)
+    return found
+
+
+def replies_to(
+    prepared: Sequence[Observed], known: Mapping[bytes, Entered], pointers: Mapping[bytes, str]
 ) -> list[KeptObservation]:
-    """The replies to a request; what it has twice is a duplicate the second time."""
+    """The replies to a request, of which ``pointers`` has what is new; what it has twice is a duplicate the second
+    time."""
     seen: set[bytes] = set()
     replies = []
     for one in prepared:
         key = one.observation.key if one.observation is not None else b""
-        replies.append(_reply(one, known.get(key), None if key in seen else places.get(key)))
+        replies.append(_reply(one, known.get(key), None if key in seen else pointers.get(key)))
         seen.add(key)
     return replies
 
 
-def _reply(prepared: Observed, entry: Entered | None, place: Place | None) -> KeptObservation:
-    """The reply for one observation; ``place`` is that of its new line."""
+def _reply(prepared: Observed, entry: Entered | None, pointer: str | None) -> KeptObservation:
+    """The reply for one observation; ``pointer`` is that of its new line, and empty where there is no log."""
     found = prepared.observation
     if found is None:
         return KeptObservation("", "", "skipped", reason=prepared.reason)
     blocked = entry is not None and entry.status == "blocked"
-    status: Status = "stored" if place is not None else "blocked" if blocked else "duplicate"
+    status: Status = "stored" if pointer is not None else "blocked" if blocked else "duplicate"
     return KeptObservation(
         f"{EPISODE}{entry.seq}" if entry is not None and entry.seq else "",
         found.event_id,
         status,
-        place.pointer if place is not None else "",
+        pointer or "",
         found.redacted,
         found.truncated,
         "it was forgotten before" if blocked else "",

@@ -117,14 +117,19 @@ class Match(NamedTuple):
 
 
 def enter(db: Connection, found: Sequence[Graded], source: str, place: str, now: datetime) -> list[Entered]:
-    """Store what was harvested from a source up to ``place``, in the caller's transaction; one entry for each.
+    """Store what was harvested from a source up to ``place``, as `add` does."""
+    entered = add(db, found, now)
+    bookmark(db, source, place)
+    return entered
+
+
+def add(db: Connection, found: Sequence[Graded], now: datetime) -> list[Entered]:
+    """Store observations in the caller's transaction; one entry for each.
 
     What is there already stays as it is, except that it gets a grade if it has none and no person set one.
     """
     gone = forgotten_among(db, [one.observation.key for one in found])
-    entered = [_entered(db, one, gone, now) for one in found]
-    bookmark(db, source, place)
-    return entered
+    return [_entered(db, one, gone, now) for one in found]
 
 
 def _entered(db: Connection, one: Graded, gone: Collection[bytes], now: datetime) -> Entered:

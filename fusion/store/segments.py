@@ -128,9 +128,13 @@ class SegmentLog:
                 raise StoreFull(f"observations cannot be written to {self.folder}: {error.strerror}") from error
 
     def fill(self, end: Place) -> int:
-        """Hold the places of lines that the open segment had before ``end`` and has no more, so that no other line gets
-        their pointers; returns their number. Raises StoreFull."""
+        """Hold the places of lines that the log had before ``end`` and has no more, so that no other line gets their
+        pointers; returns the number of those in the last segment. Raises StoreFull."""
         with self._lock:
+            if end.segment > self.end.segment:  # whole segments are missing: the log goes on in the one after them
+                if self._open_number:
+                    self._pack()
+                self._open_number = end.segment
             missing = end.line - self.end.line if end.segment == self.end.segment else 0
             return len(self.append([LOST] * max(0, missing)))
 

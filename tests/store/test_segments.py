@@ -54,6 +54,19 @@ def test_rewritten_lines_keep_the_places_of_others(tmp_path: Path) -> None:
     assert b"line 000029" not in stored
 
 
+@pytest.mark.parametrize("there", [0, 3, 30], ids=["no file", "one segment", "several"])
+def test_a_log_that_lost_segments_goes_on_behind_them(tmp_path: Path, there: int) -> None:
+    """The ledger has what was before place 4 of segment 90: the next line gets that place, also after a restart."""
+    log, places = filled(tmp_path, there)
+    assert log.fill(Place(90, 4)) == 3
+    assert log.append([b"after the loss"]) == [Place(90, 4)]
+    again = SegmentLog.open(tmp_path, segment_bytes=100)
+    assert again.read("000090#4") == b"after the loss"
+    assert [again.read(place.pointer) for place in places] == [b"line %06d" % n for n in range(there)]
+    assert lines(again) == [*(b"line %06d" % n for n in range(there)), LOST, LOST, LOST, b"after the loss"]
+    assert again.fill(Place(2, 9)) == 0
+
+
 def test_an_index_that_is_lost_is_made_again(tmp_path: Path) -> None:
     log, _ = filled(tmp_path)
     for damaged in (None, b"{", b'{"segments": [{"number": 1}]}'):
