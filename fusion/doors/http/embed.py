@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from fusion.local_models.registry import LocalModel
 
 MAX_BODY_BYTES = 8 << 20
+MAX_BODIES_BYTES = 64 << 20
+"""bytes of the bodies of all requests under way; one that would pass it gets 503 and may come again"""
 MAX_TEXTS = 256
 PUBLIC = frozenset({"/healthz", "/health", "/readyz"})
 """paths that need no key"""
@@ -164,23 +166,45 @@ def _routes(server: EncodingServer) -> FastAPI:
 
 
 class Guard:
-    """Refuses a request of a page of another site, one without the key, and one that is too large."""
+    """Refuses a request of a page of another site, one without the key, one that is too large, and one too many."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str], key: str) -> None:
         self._app, self._hosts, self._key = app, hosts, key
+        self._held = 0
+        """bytes of the bodies of all requests under way"""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        refusal, body = self._refusal(Request(scope)), b""
-        if refusal is None:
-            try:
-                body = await _body(receive)
-            except TooLarge as error:
-                refusal = _problem(error)
-        if refusal is not None:
+        if (refusal := self._refusal(Request(scope))) is not None:
             await refusal(scope, receive, send)
             return
+        body = bytearray()
+        try:
+            try:
+                await self._read(receive, body)
+            except (TooLarge, Overloaded) as error:
+                await _problem(error)(scope, receive, send)
+                return
+            await self._pass_on(bytes(body), scope, send)
+        finally:
+            self._held -= len(body)
+
+    async def _read(self, receive: Receive, body: bytearray) -> None:
+        """Read the body of a request into ``body``. Raises TooLarge and Overloaded as soon as it is too much."""
+        more = True
+        while more:
+            message = await receive()
+            piece = message.get("body", b"")
+            body += piece
+            self._held += len(piece)
+            if len(body) > MAX_BODY_BYTES:
+                raise TooLarge(f"a request may have {MAX_BODY_BYTES} bytes: send fewer texts at once")
+            if self._held > MAX_BODIES_BYTES:
+                raise Overloaded(f"requests with {MAX_BODIES_BYTES} bytes are under way already: come again")
+            more = message.get("more_body", False)
+
+    async def _pass_on(self, body: bytes, scope: Scope, send: Send) -> None:
         message: Message = {"type": "http.request", "body": body, "more_body": False}
 
         async def replayed() -> Message:
@@ -199,18 +223,6 @@ class Guard:
         if self._key and request.url.path not in PUBLIC and not _same(sent, self._key):
             return _json({"detail": "This server wants its key, as a bearer token."}, 401)
         return None
-
-
-async def _body(receive: Receive) -> bytes:
-    """The body of a request. Raises TooLarge as soon as it is."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        body += message.get("body", b"")
-        if len(body) > MAX_BODY_BYTES:
-            raise TooLarge(f"a request may have {MAX_BODY_BYTES} bytes: send fewer texts at once")
-        if not message.get("more_body"):
-            return bytes(body)
 
 
 def _same(one: str, other: str) -> bool:

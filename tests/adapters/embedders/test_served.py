@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from adapters.embedders.options import Options
 from adapters.embedders.providers import Providers
 from adapters.embedders.served import TEXTS, ServedEncoder, read_reply
 from fusion.contract import Encoded, TokenVectors
-from fusion.doors.http.embed import MAX_BODY_BYTES, MAX_WAITING, EncodingServer, create_app
+from fusion.doors.http.embed import MAX_BODIES_BYTES, MAX_BODY_BYTES, MAX_WAITING, EncodingServer, create_app
 from fusion.errors import (
     BackendTimeout,
     BackendUnreachable,
@@ -341,6 +341,27 @@ async def test_the_body_has_a_limit(server: EncodingServer) -> None:
         refused = await http.post("/embed", json={"inputs": ["a"] * 257})
     assert refused.status_code == 422
     assert "inputs" in refused.json()["detail"]
+
+
+async def test_bodies_under_way_have_a_limit_together(server: EncodingServer) -> None:
+    """Eight of 8 MiB are all that fits; a short one more gets 503 until one of them ends."""
+    held, end = asyncio.Semaphore(0), asyncio.Event()
+
+    async def unfinished() -> AsyncIterator[bytes]:
+        yield b"x" * (MAX_BODIES_BYTES // 8)
+        held.release()
+        await end.wait()
+
+    async with client(server) as http:
+        waiting = [asyncio.create_task(http.post("/embed", content=unfinished())) for _ in range(8)]
+        for _ in waiting:
+            await held.acquire()
+        refused = await http.post("/embed", json={"inputs": "a"})
+        assert (refused.status_code, "come again" in refused.json()["detail"]) == (503, True)
+        assert (await http.get("/readyz")).status_code == 200
+        end.set()
+        assert [one.status_code for one in await asyncio.gather(*waiting)] == [422] * 8
+        assert (await http.post("/embed", json={"inputs": "a"})).status_code == 200
 
 
 async def test_a_wrong_body_is_told_its_fields_and_not_its_text(server: EncodingServer) -> None:
