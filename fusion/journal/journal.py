@@ -70,6 +70,7 @@ from fusion.journal.visibility import Visibility
 from fusion.journal.watermark import Watermark
 from fusion.lib.bm25 import Frequencies
 from fusion.lib.clock import Clock, utc_now
+from fusion.lib.text_cache import empty_text_caches
 from fusion.store import sqlite
 from fusion.store.database import Connection, Database, Fence, LastChange
 from fusion.store.reachable import Reachable
@@ -244,6 +245,7 @@ class Journal:
     async def _load_again(self) -> None:
         self._cache.clear()
         self._forget_owners()
+        empty_text_caches()
         await self.load()
 
     @contextlib.asynccontextmanager
@@ -274,6 +276,8 @@ class Journal:
             self._forget_owners()
             self._has_events = True
         await self._visibility.apply(changes)
+        if changes.keys or changes.lines:  # what another gateway forgot must not stay in this process either
+            empty_text_caches()
 
     async def check(self) -> None:
         """Read the whole file. Raises StoreDamaged when it is not what was written, and HomeGone."""

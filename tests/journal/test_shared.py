@@ -18,6 +18,7 @@ from fusion.journal.append import Stored
 from fusion.journal.external_refs import ExternalItem, store_items
 from fusion.journal.outbox import ClaimsOfOthers, Due, DueState, Outbox
 from fusion.lib.ids import external_ref
+from fusion.lib.text_words import text_words
 from fusion.store.database import READERS, Connection
 from tests.ingest.helpers import ME, event
 from tests.journal.conftest import Journals
@@ -72,6 +73,17 @@ async def test_what_another_gateway_forgot_is_hidden_and_kept_out(pair) -> None:
     assert hides(two, "shop", hit)
     (known,) = (await two.records([stored.event.event_id])).values()
     assert known.forgotten
+
+
+async def test_what_was_computed_for_a_text_goes_when_another_gateway_forgets_it(pair) -> None:
+    """Both gateways are in one process here, so the caches are those of both."""
+    one, two = pair
+    (stored,) = await append(one, event("Ana keeps the spare key under the third pot"))
+    await two.refresh()
+    await one.forget([stored.ref], ME)
+    text_words("Ana keeps the spare key under the third pot")  # the other gateway ranked it just before
+    await two.refresh()
+    assert text_words.cache_info().currsize == 0
 
 
 async def test_what_another_gateway_allows_again_is_shown(pair) -> None:
