@@ -17,6 +17,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -162,16 +163,22 @@ def _comment(text: str, indent: str) -> str:
 
 
 def tools() -> Path:
-    """The folder with the commands of `LOCK`: tsc, deno and bun. They are installed once for each version of it."""
+    """The folder with the commands of `LOCK`: tsc, deno and bun. They are installed once for each version of it.
+
+    A process that finds another one at it waits for it.
+    """
     lock, installed = (LOCK / "package-lock.json").read_text(encoding="utf-8"), TOOLS / "installed.json"
-    if not installed.is_file() or installed.read_text(encoding="utf-8") != lock:
-        npm = shutil.which("npm")
-        if npm is None:
-            raise FileNotFoundError("npm is not installed")
-        shutil.rmtree(TOOLS, ignore_errors=True)
-        shutil.copytree(LOCK, TOOLS)
-        subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=TOOLS, check=True, capture_output=True)
-        installed.write_text(lock, encoding="utf-8")
+    TOOLS.parent.mkdir(exist_ok=True)
+    with (TOOLS.parent / "typescript.lock").open("w") as one_at_a_time:
+        flock(one_at_a_time, LOCK_EX)
+        if not installed.is_file() or installed.read_text(encoding="utf-8") != lock:
+            npm = shutil.which("npm")
+            if npm is None:
+                raise FileNotFoundError("npm is not installed")
+            shutil.rmtree(TOOLS, ignore_errors=True)
+            shutil.copytree(LOCK, TOOLS)
+            subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=TOOLS, check=True, capture_output=True)
+            installed.write_text(lock, encoding="utf-8")
     return TOOLS / "node_modules" / ".bin"
 
 
