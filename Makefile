@@ -200,9 +200,10 @@ $(QMD)/installed: | $(STAMP)
 
 hosts: $(HOSTS)/installed $(OPENCLAW)/installed $(QMD)/installed
 
+# As in the browser: the tests of a file share a gateway of OpenClaw, or what npm has installed.
 test-hosts: compiled hosts
 	HOSTS="$(CURDIR)/$(HOSTS)/node_modules/.bin" OPENCLAW="$(CURDIR)/$(OPENCLAW)/node_modules/.bin" \
-	    QMD="$(CURDIR)/$(QMD)/node_modules/.bin" $(BIN)/python -m pytest -m hosts $(or $(ARGS),tests/hosts)
+	    QMD="$(CURDIR)/$(QMD)/node_modules/.bin" $(BIN)/python -m pytest -n 2 --dist loadfile -m hosts $(or $(ARGS),tests/hosts)
 
 browser:
 	@if command -v chromium >/dev/null; then exit 0; \
@@ -210,8 +211,9 @@ browser:
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends chromium >/dev/null; \
 	else echo "No Chromium: install it, or run this as root where apt-get is." >&2; exit 1; fi
 
+# Two processes: the tests of a file share a home and a Chromium, so they stay together.
 test-browser: compiled browser
-	$(BIN)/python -m pytest -m browser $(or $(ARGS),tests/doors/inspector)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m browser $(or $(ARGS),tests/doors/inspector)
 
 # Debian starts a service for each of its servers: tests need the programs alone.
 # `$(call VENV_OF,folder,file of requirements)`: an environment of its own for packages that would not fit into ours.
