@@ -79,7 +79,7 @@ def run(memories: int, concurrent: int, requests: int) -> dict[str, Any]:
                 **figures,
                 **dead_servers(Path(folder)),
                 **hosts(),
-                "fds_leaked": max(0, _idle_files(server) - files),
+                "fds_leaked": max(0, _idle_files(server, files) - files),
                 "degraded_after_load": after_load["degraded"],
                 "degraded_at_the_end": at_the_end["degraded"],
             }
@@ -319,14 +319,14 @@ def _ask(door: Address, questions: Sequence[dict[str, str]], at_once: int, title
     return asyncio.run(ask())
 
 
-def _idle_files(server: Child) -> int:
-    """Descriptors of a server of which nobody asks anything: the fewest in some seconds.
+def _idle_files(server: Child, enough: int = 0) -> int:
+    """Descriptors of a server of which nobody asks anything: the fewest in some seconds, or until there are ``enough``.
 
     A connection that its client has closed stays open for a moment, on a busy machine for some of them; a question in
     order to look would be one more.
     """
     fewest, deadline = server.files(), time.monotonic() + QUIET_S
-    while time.monotonic() < deadline:
+    while fewest > enough and time.monotonic() < deadline:
         time.sleep(0.1)
         fewest = min(fewest, server.files())
     return fewest
