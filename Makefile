@@ -1,7 +1,7 @@
 # Needs Python 3.11 or newer and make, nothing else. `make fuse` and `make test` install everything first.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compiled fuse serve test test-neo4j cognee test-cognee frameworks test-frameworks hosts test-hosts browser observe test-observe cluster test-cluster image features lint format lock bench wheel clean
+.PHONY: help setup compiled fuse serve test neo4j test-neo4j cognee test-cognee frameworks test-frameworks hosts test-hosts browser observe test-observe cluster test-cluster image features lint format lock bench wheel clean
 .DELETE_ON_ERROR:
 
 # PYTHON=/path/to/python3.12 make fuse      to choose one
@@ -114,6 +114,8 @@ $(NEO4J): tests/bolt/pom.xml
 	@mkdir -p $(@D)
 	mvn --quiet --batch-mode --no-transfer-progress --file tests/bolt/pom.xml dependency:build-classpath \
 	    -Dmdep.outputFile="$(CURDIR)/$@"
+
+neo4j: $(NEO4J)
 
 test-neo4j: compiled $(NEO4J)
 	$(BIN)/python -m pytest -m neo4j $(or $(ARGS),tests/bolt tests/adapters tests/gateway/test_shared_servers.py)
