@@ -253,8 +253,15 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
         stack.push_async_callback(prefixes.close)
         refusal = "; ".join(damaged.values())
         score = partial(_graded, shared.clock) if settings.episodes.grade else None
-        intake_of = SharedObservationIntake if journal.shared else ObservationIntake
-        observations = intake_of(journal, tenant, settings.home, shared.clock, ids, score, refusal)
+        given = (journal, tenant, settings.home, shared.clock, ids, score, refusal)
+        observations = (
+            SharedObservationIntake(*given, kept_days=settings.episodes.kept_days)
+            if journal.shared
+            else ObservationIntake(*given)
+        )
+        if not damaged:
+            observations.start()
+        stack.push_async_callback(observations.close)
         observation_forgetter = ObservationForgetter(journal, observations, tenant, shared.clock)
         forgetter = Forgetter(journal, deliverer, forget_texts, observation_forgetter.forget_quotes)
         read = None if embedders.second is None else partial(read_in_context, journal, embedders.second)

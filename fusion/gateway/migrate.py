@@ -613,7 +613,8 @@ def _notes(move: Move) -> tuple[str, ...]:
         for name, one in move.settings.backends.items()
         if one.enabled and not {"url", "url_env"} & one.options.keys() and _has_files(move.home / "backends" / name)
     ]
-    notes = ["The access log and the files of observations stay in this home: each gateway has its own."]
+    kept = "The access log stays in this home. Its log of observations is read once more, and then put aside."
+    notes = [kept]
     if embedded:
         notes.append(
             f"Not moved: what {', '.join(embedded)} has here. Gateways on PostgreSQL leave embedded stores out: "

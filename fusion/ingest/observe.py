@@ -160,6 +160,12 @@ class ObservationIntake:
         await self.write_line(row, observations.observation_of(row))
         return row
 
+    def start(self) -> None:
+        """Begin what is done in the background: nothing, where each gateway has its own journal."""
+
+    async def close(self) -> None:
+        """End what is done in the background."""
+
     async def write_line(self, row: Row, changed: Observation) -> None:
         """Write the line of an observation anew, so that a ledger that is made again from the log has the change.
 
@@ -258,9 +264,11 @@ class ObservationIntake:
         if self._next is None:
             stored = await self._journal.read(observations.bookmark_of, OWN)
             self._next = Place(1, 1) if stored is None else Place.of(stored)
-        if self._next >= opened.end:
+        if self._next >= (end := opened.end):
             return Harvested()
         batch, following = await asyncio.to_thread(self._read, opened, self._next)
+        if not batch.read:  # a segment was begun, and its first line was never acknowledged
+            following = end
         done, entered = await self.enter(batch, OWN, following.pointer)
         self._next = following
         await self._blank_copies(opened, batch.found, entered)

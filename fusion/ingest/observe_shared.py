@@ -8,25 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import repeat
+from pathlib import Path
 
 import orjson
 
-from fusion.ingest.harvest import Harvested
+from fusion.errors import FusionError, StoreDamaged
+from fusion.ingest.harvest import Batch, Harvested, Scorer
 from fusion.ingest.observe import (
-    DEAD_LETTERS,
+    OWN,
     KeptObservation,
     ObservationIntake,
     ReplayedObservations,
     by_key,
     replies_to,
 )
-from fusion.journal import idempotency, observations
-from fusion.lib.observation import Observation, Observed, line_of
-from fusion.lib.observation_lines import own_observation
+from fusion.journal import Journal, idempotency, observations
+from fusion.lib.clock import Clock
+from fusion.lib.ids import UuidSource
+from fusion.lib.observation import EpisodeType, Observation, Observed, line_of
+from fusion.lib.observation_lines import BLANK, own_observation
 from fusion.store.database import Connection, Row
 from fusion.store.segments import Place, SegmentLog
 
@@ -39,8 +45,25 @@ NOWHERE = ""
 class SharedObservationIntake(ObservationIntake):
     """Stores the observations of one tenant in the database.
 
-    A home may have a log from before its journal was shared. A harvest reads all of it once, and puts it aside.
+    A home may have a log from before its journal was shared. It is read once in the background, and before
+    observations are forgotten; then it is put aside. What is past its ``kept_days`` (by type) is not taken in.
     """
+
+    def __init__(
+        self,
+        journal: Journal,
+        tenant: str,
+        home: Path,
+        clock: Clock,
+        ids: UuidSource,
+        score: Scorer | None = None,
+        refusal: str = "",
+        *,
+        kept_days: Mapping[EpisodeType, float],
+    ) -> None:
+        super().__init__(journal, tenant, home, clock, ids, score, refusal)
+        self._kept_days = kept_days
+        self._reading: asyncio.Task[None] | None = None
 
     async def log(self) -> SegmentLog:
         """The log of before."""
@@ -48,6 +71,25 @@ class SharedObservationIntake(ObservationIntake):
             if self._opened is None:
                 self._opened = await asyncio.to_thread(SegmentLog.open, self.folder)
             return self._opened
+
+    def start(self) -> None:
+        """Begin to read the log of before."""
+        self._reading = asyncio.create_task(self._read_all())
+
+    async def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._reading
+
+    async def _read_all(self) -> None:
+        try:
+            await self.harvest()
+        except (FusionError, OSError) as error:
+            log.warning("the log of observations in %s waits for the job episodes: %s", self.folder, error)
+
+    async def catch_up(self) -> None:
+        """Nothing: what was acknowledged is in the database."""
 
     async def write_line(self, row: Row, changed: Observation) -> None:
         """Nothing: an observation has no line."""
@@ -57,9 +99,7 @@ class SharedObservationIntake(ObservationIntake):
         self.require_writable()
 
     async def _append(self, prepared: Sequence[Observed], guard: idempotency.Guard | None) -> Sequence[KeptObservation]:
-        batch = self.batch()
-        for one in by_key(prepared).values():
-            batch.take(NOWHERE, line_of(one), partial(own_observation, tenant=self._tenant))
+        batch = await asyncio.to_thread(self._batch_of, list(by_key(prepared).values()))
         now = self._clock()
 
         def stored(db: Connection) -> Sequence[KeptObservation]:
@@ -76,32 +116,63 @@ class SharedObservationIntake(ObservationIntake):
 
         return await self._journal.write(stored)
 
+    def _batch_of(self, new: Sequence[Observation]) -> Batch:
+        """The observations as a harvest would read and grade them."""
+        batch = self.batch()
+        for one in new:
+            batch.take(NOWHERE, line_of(one), partial(own_observation, tenant=self._tenant))
+        if batch.letters:
+            raise StoreDamaged(f"an observation cannot be written as a line: {batch.letters[0].reason}")
+        return batch
+
     async def _write(self, new: Sequence[Observation]) -> list[str]:
         return [*repeat(NOWHERE, len(new))]
+
+    # The log of before
 
     async def _harvest_batch(self) -> Harvested:
         opened = await self.log()
         if self._next is None:
             self._next = Place(1, 1)
-        if self._next >= opened.end:
+        if self._refusal or self._next >= (end := opened.end):
             return Harvested()
         batch, following = await asyncio.to_thread(self._read, opened, self._next)
         now = self._clock()
         await asyncio.to_thread(self.dead_letters.add, batch.letters, now)
-        found = [one._replace(pointer=NOWHERE) for one in batch.found]
-        entered = await self._journal.write(observations.add, found, now)
-        self._next = following
-        if following >= opened.end:
+        found = [one for one in batch.found if not self._is_past(one.observation, now)]
+        entered = await self._journal.write(observations.add, [one._replace(pointer=NOWHERE) for one in found], now)
+        rows = await self._journal.read(observations.rows_of, [entry.seq for entry in entered])
+        kept = {
+            one.pointer
+            for one, entry in zip(found, entered, strict=True)
+            if entry.seq in rows and rows[entry.seq]["redacted"] <= one.observation.redacted
+        }
+        # What another gateway forgot, redacted or deleted as too old is still in this home's log.
+        gone = [Place.of(one.pointer) for one in batch.found if one.pointer not in kept]
+        await asyncio.to_thread(opened.rewrite, dict.fromkeys(gone, BLANK))
+        self._next = following if batch.read else end
+        if self._next >= end:
+            await self._journal.write(observations.without_log, OWN)
             await asyncio.to_thread(self._put_aside)
         return batch.counted(entered)
 
+    def _is_past(self, one: Observation, now: datetime) -> bool:
+        kept = self._kept_days.get(one.type)
+        return kept is not None and one.ts < now - timedelta(days=kept)
+
     def _put_aside(self) -> None:
-        """Give the log of before another name. Its dead letters stay, as they are still to be looked at."""
+        """Move the log of before. The dead letters stay, as they are still to be looked at."""
         aside = self.folder.with_name(f"{self.folder.name}.moved-{self._clock():%Y%m%dT%H%M%S}")
-        self.folder.rename(aside)
-        if (letters := aside / DEAD_LETTERS).exists():
-            self.folder.mkdir(mode=0o700)
-            letters.replace(self.folder / DEAD_LETTERS)
+        files = [*self.folder.glob("index.json"), *self.folder.glob("segment-*")]  # an index can be made again
+        if not files:
+            return
+        try:
+            aside.mkdir(mode=0o700, exist_ok=True)
+            for file in files:
+                file.rename(aside / file.name)
+        except OSError as error:
+            log.warning("the log in %s cannot be put aside (%s); the next start reads it again", self.folder, error)
+            return
         log.warning(
             "the database has the observations of this home's log now, which is kept as %s; delete it when you no "
             "longer want it, as it has what is forgotten later, too",

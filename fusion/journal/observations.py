@@ -198,6 +198,15 @@ def _importance_by_hand(seen: Observation) -> str | None:
     return None if given is None else orjson.dumps(given).decode()
 
 
+def without_log(db: Connection, log: str) -> None:
+    """Take away the pointers of lines, and the bookmark of the source ``log``: there is no log any more.
+
+    The pointers of users' own files stay.
+    """
+    db.execute("update observation set pointer = '' where pointer <> '' and pointer not like 'file:%'")
+    db.execute("delete from harvested where source = ?", (log,))
+
+
 def point_to(db: Connection, seq: int, pointer: str) -> None:
     """Let an observation have another line of the log."""
     db.execute("update observation set pointer = ? where seq = ?", (pointer, seq))

@@ -131,9 +131,12 @@ class SegmentLog:
         """Hold the places of lines that the log had before ``end`` and has no more, so that no other line gets their
         pointers; returns the number of those in the last segment. Raises StoreFull."""
         with self._lock:
-            if end.segment > self.end.segment:  # whole segments are missing: the log goes on in the one after them
-                if self._open_number:
-                    self._pack()
+            if end.segment > self.end.segment:  # whole segments are missing: the log goes on behind them
+                try:
+                    if self._open_number:
+                        self._pack()
+                except OSError as error:
+                    raise StoreFull(f"{self.folder} cannot be written to: {error.strerror}") from error
                 self._open_number = end.segment
             missing = end.line - self.end.line if end.segment == self.end.segment else 0
             return len(self.append([LOST] * max(0, missing)))

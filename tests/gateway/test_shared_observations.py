@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,14 @@ import pytest
 from fusion.contract import Scope
 from fusion.gateway.episodes import EpisodeQuery
 from fusion.gateway.gateway import Gateway
+from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.observe import ReplayedObservations
 from fusion.journal import observations
+from fusion.journal.listing import Criteria
 from fusion.lib.observation import NewObservation, Observation, line_of, observed
 from fusion.store.dead_letters import DeadLetter
 from fusion.store.segments import SegmentLog
-from tests.gateway.helpers import NADIA, OMAR
+from tests.gateway.helpers import NADIA, OMAR, small
 from tests.gateway.test_database import Cluster, cluster
 
 __all__ = ["cluster"]
@@ -87,33 +90,75 @@ async def test_what_is_forgotten_stays_forgotten_at_every_gateway(cluster: Clust
 
 
 @pytest.mark.feature("the log of observations of a home that moves to PostgreSQL is taken in whole, and put aside")
-async def test_a_log_of_before_is_taken_in_once_and_put_aside(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Two homes have such logs, with equal pointers. The database has one line of the first, and has forgotten
-    another; the bookmark of the third home that moved is behind all of them."""
+async def test_a_log_of_before_is_taken_in_and_put_aside(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    """Two homes have such logs, with equal pointers. Of the first the database has four lines, of which it has
+    forgotten one and redacted another. The bookmark of a third home that moved is behind all of them."""
     a, b = cluster.folder / "a", cluster.folder / "b"
     async with cluster.gateway("a"), cluster.gateway("b"):
         pass
-    of_a = lines_before(a, ["moved with the journal", "forgotten since", "not harvested"])
+    texts = ["moved with the journal", "forgotten since", "redacted since", "not harvested"]
+    of_a = lines_before(a, texts) + lines_before(a, ["past its days"], ts=datetime.now(UTC) - timedelta(days=40))
     lines_before(b, ["of another home"], scope=OF_OMAR)
     async with cluster.gateway("c") as moved:
-        graded = [observations.Graded(one, f"000001#{n}") for n, one in enumerate(of_a[:2], start=1)]
+        graded = [observations.Graded(one, f"000001#{n}") for n, one in enumerate(of_a[:3], start=1)]
         await moved.journal.write(observations.enter, graded, "log", "000007#9", datetime.now(UTC))
         await moved.forget("ep:2", NADIA)
+        await moved.redact_episodes(NADIA, ["ep:3"])
     async with cluster.gateway("a") as first, cluster.gateway("b") as second:
-        first.observations.dead_letters.add([DeadLetter("000001#4", "a reason", b"{")], datetime.now(UTC))
-        assert await listed(first) == ["moved with the journal", "not harvested"]
+        first.observations.dead_letters.add([DeadLetter("000001#9", "a reason", b"{")], datetime.now(UTC))
+        await first.harvest_episodes()
+        await second.harvest_episodes()
+        assert await listed(first) == ["[REDACTED]", "moved with the journal", "not harvested"]
         assert await listed(second, OMAR) == ["of another home"]
-        assert [one.where for one in first.observations.dead_letters.listed()] == ["000001#4"]
+        page = await first.query_episodes(EpisodeQuery(NADIA))
+        assert {one["pointer"] for one in page["episodes"]} == {""}
+        assert await first.journal.read(observations.bookmark_of, "log") is None
+        assert [one.where for one in first.observations.dead_letters.listed()] == ["000001#9"]
     for home in (a, b):
         (aside,) = home.glob("observations.moved-*")
         assert str(aside) in caplog.text
-        assert (aside / "segment-000001.jsonl").exists()
         assert not [*(home / "observations").glob("segment-*")]
+    (aside,) = a.glob("observations.moved-*")
+    left = (aside / "segment-000001.jsonl").read_text()
+    assert [text for text in (*texts, "past its days") if text in left] == ["moved with the journal", "not harvested"]
     async with cluster.gateway("a") as first:
         await first.append_episodes([result("later")])
-        assert await listed(first) == ["later", "moved with the journal", "not harvested"]
+        assert await listed(first) == ["[REDACTED]", "later", "moved with the journal", "not harvested"]
+
+
+async def test_a_log_of_before_is_read_before_a_user_is_forgotten(cluster: Cluster) -> None:
+    """It is read in the background, and a forget may come first."""
+    async with cluster.gateway("a"):
+        pass
+    lines_before(cluster.folder / "a", ["the boathouse key"])
+    async with cluster.gateway("a") as a:
+        await a.forget_many(ForgetRequest(NADIA, criteria=Criteria(after=datetime(1970, 1, 1, tzinfo=UTC))))
+        assert await listed(a) == []
+    (aside,) = (cluster.folder / "a").glob("observations.moved-*")
+    assert aside.is_dir()
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "with a log of its own"])
+async def test_a_segment_without_a_line_ends_the_harvest(cluster: Cluster, home: Path, *, shared: bool) -> None:
+    """A disk that was full at its first line leaves an empty one behind those that are read."""
+    folder = cluster.folder / "a" if shared else home
+    opened = partial(cluster.gateway, "a") if shared else partial(Gateway.open, small(home))
+    async with opened():
+        pass
+    log = SegmentLog.open(folder / "observations", segment_bytes=10)
+    for text in ("one", "two"):
+        one = observed(result(text), datetime.now(UTC), lambda text=text: text).observation  # type: ignore[misc]
+        assert one is not None
+        log.append([line_of(one)])
+    file = folder / "observations" / "segment-000002.jsonl"
+    file.write_bytes(b"")
+    async with opened() as gateway:
+        await gateway.harvest_episodes()
+        assert (await gateway.harvest_episodes()).read == 0
+        assert await listed(gateway) == ["one"]
+        await gateway.append_episodes([result("three")])
+        assert await listed(gateway) == ["one", "three"]
+    assert len([*folder.glob("observations.moved-*")]) == int(shared)
 
 
 async def test_what_is_past_its_days_does_not_come_back(cluster: Cluster) -> None:

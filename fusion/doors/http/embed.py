@@ -165,6 +165,23 @@ def _routes(server: EncodingServer) -> FastAPI:
     return app
 
 
+class _Body:
+    """The body of one request: ``size`` bytes in all, of which it has those that were not taken."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._pieces: list[bytes] = []
+
+    def add(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self.size += len(piece)
+
+    def taken(self) -> bytes:
+        whole = b"".join(self._pieces)
+        self._pieces.clear()
+        return whole
+
+
 class Guard:
     """Refuses a request of a page of another site, one without the key, one that is too large, and one too many."""
 
@@ -179,29 +196,27 @@ class Guard:
         if (refusal := self._refusal(Request(scope))) is not None:
             await refusal(scope, receive, send)
             return
-        body = bytearray()
+        body = _Body()
         try:
-            try:
-                await self._read(receive, body)
-            except (TooLarge, Overloaded) as error:
-                await _problem(error)(scope, receive, send)
-                return
-            await self._pass_on(bytes(body), scope, send)
+            await self._read(receive, body)
+            await self._pass_on(body.taken(), scope, send)
+        except (TooLarge, Overloaded) as error:  # of the reading: the app answers its own
+            await _problem(error)(scope, receive, send)
         finally:
-            self._held -= len(body)
+            self._held -= body.size
 
-    async def _read(self, receive: Receive, body: bytearray) -> None:
-        """Read the body of a request into ``body``. Raises TooLarge and Overloaded as soon as it is too much."""
+    async def _read(self, receive: Receive, body: _Body) -> None:
+        """Read the body of a request. Raises TooLarge and Overloaded as soon as it is too much."""
         more = True
         while more:
             message = await receive()
-            piece = message.get("body", b"")
-            body += piece
-            self._held += len(piece)
-            if len(body) > MAX_BODY_BYTES:
-                raise TooLarge(f"a request may have {MAX_BODY_BYTES} bytes: send fewer texts at once")
-            if self._held > MAX_BODIES_BYTES:
-                raise Overloaded(f"requests with {MAX_BODIES_BYTES} bytes are under way already: come again")
+            if piece := message.get("body", b""):
+                if body.size + len(piece) > MAX_BODY_BYTES:
+                    raise TooLarge(f"a request may have {MAX_BODY_BYTES} bytes: send fewer texts at once")
+                if self._held + len(piece) > MAX_BODIES_BYTES:
+                    raise Overloaded(f"requests with {MAX_BODIES_BYTES} bytes are under way already: come again")
+                body.add(piece)
+                self._held += len(piece)
             more = message.get("more_body", False)
 
     async def _pass_on(self, body: bytes, scope: Scope, send: Send) -> None:
