@@ -188,11 +188,20 @@ class Postgres:
     async def _tables(self, connection: Connection) -> tuple[bool, bool]:
         """Whether there are memories, and vectors of this model; looked up until there are."""
         if not (self._found[0] and (self._found[1] or self._embedder is None)):
-            found = await schema.tables(connection, self._embedder)
+            found = await self._look(connection)
             if found[1]:
                 self._pgvector = await schema.pgvector(connection)
             self._found = found  # last, as other questions look here meanwhile
         return self._found
+
+    async def _look(self, connection: Connection) -> tuple[bool, bool]:
+        """Look for memories, and for vectors of this model. If only these are missing, they are made in the
+        background."""
+        found = await schema.tables(connection, self._embedder)
+        if found == (True, False) and self._embedder is not None:
+            self._ready, self._found = False, found
+            self._backfill.start(retry=False)
+        return found
 
     async def _known(self, connection: Connection, scope: Scope) -> sql.Statistics:
         """The statistics of a scope, counted once a minute."""
@@ -332,19 +341,22 @@ class Postgres:
         if self._embedder is None:
             notes.append("No embedding model: PostgreSQL is searched by words only. Fix: configure [embedder].")
         try:
-            items, vectors = await self._run(self._counted, self._options.describe_s)
+            items, made = await self._run(self._counted, self._options.describe_s)
         except FusionError as error:
             return Description(notes=(*notes, with_fix(error)), degraded=True)
+        vectors = made or 0
         pending = items - vectors
-        if fault := self._embedding.fault or (pending and self._embedder and self._backfill.error):
+        lost = "" if made is not None else "their table or its index is missing, and is made"
+        if fault := self._embedding.fault or (pending and self._embedder and (self._backfill.error or lost)):
             notes.append(f"{pending} memories wait for their vectors and are found by their words only: {fault}")
         return Description(items, vectors, pending, tuple(notes), bool(fault))
 
-    async def _counted(self, connection: Connection) -> tuple[int, int]:
-        memories, vectors = await schema.tables(connection, self._embedder)
+    async def _counted(self, connection: Connection) -> tuple[int, int | None]:
+        """The number of memories, and that of their vectors; None if these have no whole table."""
+        memories, vectors = await self._look(connection)
         if not memories:
             return 0, 0
-        counts = f"(SELECT count(*) FROM {self._vectors})" if vectors else "0"
+        counts = f"(SELECT count(*) FROM {self._vectors})" if vectors else "NULL"
         [(items, made)] = await connection.rows(f"SELECT (SELECT count(*) FROM memory), {counts}")
         return items, made
 

@@ -26,7 +26,9 @@ _TRANSIENT = (
 )
 _ENDED = (errors.IdleInTransactionSessionTimeout, errors.TransactionTimeout)
 """The server ended a transaction, and with it the connection. psycopg counts these among errors of a program."""
-_LOST = (errors.AdminShutdown, errors.CrashShutdown, errors.IdleSessionTimeout, *_ENDED)
+_STALE = errors.InternalError_
+"""what a statement gives that a connection has prepared, once pgvector was made again: it has the old type's number"""
+_LOST = (errors.AdminShutdown, errors.CrashShutdown, errors.IdleSessionTimeout, _STALE, *_ENDED)
 
 
 def is_transient(error: Exception) -> bool:
@@ -35,7 +37,7 @@ def is_transient(error: Exception) -> bool:
 
 
 def is_connection_lost(error: Exception) -> bool:
-    """Whether the connection is dead, so that another one may work."""
+    """Whether the connection is dead or no longer fits, so that another one may work."""
     if isinstance(error, _LOST):
         return True
     lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)

@@ -26,7 +26,7 @@ _OURS = (
     "EXISTS (SELECT FROM pg_class WHERE relname = %s "
     "AND relnamespace = to_regnamespace(split_part(current_setting('search_path'), ',', 1))::oid)"
 )
-"""whether a table is in the tenant's own schema"""
+"""whether a table or an index is in the tenant's own schema"""
 _PGVECTOR = (
     "SELECT quote_ident(nspname::text), extversion, has_schema_privilege(n.oid, 'USAGE') "
     "FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'vector'"
@@ -62,6 +62,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 def vectors_of(embedder: Embedder) -> str:
     """The name of the table of a model's vectors."""
     return f"vectors_{content_hash(embedder.identity)[:16]}"
+
+
+def _index_of(vectors: str) -> str:
+    """The name of the index of a table of vectors."""
+    return f"{vectors}_hnsw"
 
 
 def locks(schema: str) -> tuple[int, int]:
@@ -151,15 +156,17 @@ async def _create_vectors(connection: Connection, embedder: Embedder, vector_sch
             f"{MOST_DIMENSIONS}. Fix: set dimensions in [embedder]"
         )
     name = vectors_of(embedder)
-    [(there,)] = await connection.rows(f"SELECT {_OURS}", (name,))
-    if there:
+    if (await tables(connection, embedder))[1]:
         return
+    await connection.rows(f"DROP TABLE IF EXISTS {name}")  # what a dropped pgvector has left of it
     await connection.rows(
         f"CREATE TABLE {name} (memory bigint PRIMARY KEY REFERENCES memory ON DELETE CASCADE, "
         f"embedding {vector_schema}.halfvec({embedder.dimensions}) NOT NULL)"
     )
     await connection.rows(f"ALTER TABLE {name} ALTER embedding SET STORAGE PLAIN")  # next to its row, not apart
-    await connection.rows(f"CREATE INDEX {name}_hnsw ON {name} USING hnsw (embedding {vector_schema}.halfvec_ip_ops)")
+    await connection.rows(
+        f"CREATE INDEX {_index_of(name)} ON {name} USING hnsw (embedding {vector_schema}.halfvec_ip_ops)"
+    )
     await connection.rows(
         "INSERT INTO model VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", (name, embedder.identity, embedder.dimensions)
     )
@@ -183,7 +190,11 @@ async def analyse(connection: Connection, vectors: str) -> None:
 
 
 async def tables(connection: Connection, embedder: Embedder | None) -> tuple[bool, bool]:
-    """Whether the table of memories is there, and that of this model's vectors."""
-    name = "" if embedder is None else vectors_of(embedder)
+    """Whether the table of memories is there, and that of this model's vectors, whole.
+
+    Who drops pgvector drops the column of the vectors with their index, and leaves the table. So the index is looked
+    for: it is there only if the rest is.
+    """
+    name = "" if embedder is None else _index_of(vectors_of(embedder))
     [(memories, vectors)] = await connection.rows(f"SELECT {_OURS}, {_OURS}", ("memory", name))
     return memories, vectors

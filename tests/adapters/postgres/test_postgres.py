@@ -8,12 +8,13 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
@@ -71,6 +72,9 @@ from tests.fakes import FakeEmbedder
 from tests.patience import PATIENT_MS
 from tests.postgres.servers import Database, PostgreSQL
 from tests.postgres.traps import set_traps, sprung, step_into_a_trap
+
+if TYPE_CHECKING:
+    from fusion.contract import Floats
 
 
 def options_of(database: Database, folder: Path, **options: object) -> dict[str, object]:
@@ -506,6 +510,79 @@ async def test_pgvector_may_be_in_any_schema(postgres: PostgreSQL, postgres_data
     async with gateway(postgres_database, tmp_path) as backend:
         first = await asyncio.gather(*(backend.search(make_query("greyhound")) for _ in range(8)))
         assert [len(hits) for hits in first] == [12] * 8
+
+
+class Held(FakeEmbedder):
+    """Says in `computing` that vectors of memories are wanted, and computes them once `released`."""
+
+    def __init__(self, synonyms: Mapping[str, str]) -> None:
+        super().__init__(synonyms=synonyms)
+        self.computing, self.released = asyncio.Event(), asyncio.Event()
+
+    async def embed(self, texts: Sequence[str], *, keep: bool = True) -> Floats:
+        if keep:
+            self.computing.set()
+            await self.released.wait()
+        return await super().embed(texts, keep=keep)
+
+
+LOST = {
+    "pgvector": "DROP EXTENSION vector CASCADE; CREATE EXTENSION vector",
+    "table": f"DROP TABLE memory_fusion.{schema.vectors_of(FakeEmbedder())}",
+    "index": f"DROP INDEX memory_fusion.{schema.vectors_of(FakeEmbedder())}_hnsw",
+}
+
+
+@pytest.mark.feature("PostgreSQL: once pgvector was dropped and made again, words answer while vectors are computed")
+@pytest.mark.parametrize(
+    ("lost", "noticed_by"),
+    [
+        ("pgvector", "a question"),
+        ("pgvector", "the state"),
+        ("pgvector", "a restart"),
+        ("table", "a question"),
+        ("index", "the state"),
+    ],
+)
+async def test_lost_vectors_are_made_again(
+    postgres: PostgreSQL, postgres_database: Database, tmp_path: Path, lost: str, noticed_by: str
+) -> None:
+    """One question fails at most, also where the driver has prepared its statement."""
+    model = Held({"dog": "greyhound"})
+    model.released.set()
+
+    async def best(backend: Postgres, text: str) -> str | None:
+        return (await backend.search(make_query(text, limit=1)))[0].event_id
+
+    async with gateway(postgres_database, tmp_path / "a", model, connections=1) as backend:
+        await backend.remember(make_samples())
+        for _ in range(8):  # the driver prepares a statement that it has seen five times
+            assert await best(backend, "dog") == event_id(4)
+        await backend.settle()
+        model.computing.clear()
+        model.released.clear()
+        postgres.execute(*LOST[lost].split("; "), database=postgres_database.name)
+        async with AsyncExitStack() as stack:
+            if noticed_by == "a restart":
+                await backend.close()
+                backend = await stack.enter_async_context(gateway(postgres_database, tmp_path / "b", model))
+            elif noticed_by == "the state":
+                description = await backend.describe()
+                assert description.degraded
+                (note,) = description.notes
+                assert note.startswith("12 memories wait for their vectors and are found by their words only: ")
+                assert note.endswith("their table or its index is missing, and is made")
+            else:
+                assert isinstance(await fault_of(backend), InvalidAnswer)
+                assert await best(backend, "greyhound") == event_id(4)
+            await model.computing.wait()
+            assert await best(backend, "greyhound") == event_id(4)
+            description = await backend.describe()
+            assert (description.items, description.vectors, description.vectors_pending) == (12, 0, 12)
+            model.released.set()
+            await backend.settle()
+            assert (await backend.describe()).vectors_pending == 0
+            assert await best(backend, "dog") == event_id(4)
 
 
 async def test_a_schema_of_pgvector_that_may_not_be_used_is_named(
