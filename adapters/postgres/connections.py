@@ -27,6 +27,7 @@ from adapters.postgres.options import Options
 from adapters.postgres.values import adapters
 from fusion.errors import BackendTimeout, BackendUnreachable, FusionError
 from fusion.lib.backoff import backoff_s
+from fusion.store.postgres_connections import IDLE_S
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -81,13 +82,15 @@ class Connection:
 
 
 class Connections:
-    """At most ``options.connections`` connections, made when they are needed."""
+    """At most ``options.connections`` connections, made when they are needed; unused ones are closed after `IDLE_S`."""
 
     def __init__(self, options: Options) -> None:
         self.shown = options.shown
         self._options = options
         self._adapters = adapters()
-        self._idle: deque[Connection] = deque()
+        self._idle: deque[tuple[float, Connection]] = deque()
+        """with the loop's time since which it is idle; the last one was used last"""
+        self._closing: asyncio.Task[None] | None = None
         self._free = asyncio.Semaphore(options.connections)
         self._running: set[asyncio.Task[Any]] = set()
         self._closed = False
@@ -147,14 +150,14 @@ class Connections:
     @asynccontextmanager
     async def _lent(self, deadline_s: float) -> AsyncIterator[Connection]:
         async with self._free:
-            connection = self._idle.pop() if self._idle else await self._connected()
+            connection = self._idle.pop()[1] if self._idle else await self._connected()
             try:
                 await connection.limited(deadline_s)
                 yield connection
             finally:
                 usable = not connection.raw.closed and connection.raw.info.transaction_status == TransactionStatus.IDLE
                 if usable and not self._closed:
-                    self._idle.append(connection)
+                    self._keep(connection)
                 else:
                     await _closed(connection)
 
@@ -190,13 +193,26 @@ class Connections:
             context=_Context(self._adapters),
         )
 
-    async def _drop_idle(self) -> None:
+    def _keep(self, connection: Connection) -> None:
+        self._idle.append((asyncio.get_running_loop().time(), connection))
+        if self._closing is None or self._closing.done():
+            self._closing = asyncio.create_task(self._close_unused(), name="idle connections to postgres")
+
+    async def _close_unused(self) -> None:
         while self._idle:
-            await _closed(self._idle.pop())
+            await asyncio.sleep(self._idle[0][0] + IDLE_S - asyncio.get_running_loop().time())
+            await self._drop_idle(IDLE_S)
+
+    async def _drop_idle(self, older_s: float = 0.0) -> None:
+        """Close the connections that were idle for so long."""
+        before = asyncio.get_running_loop().time() - older_s
+        while self._idle and self._idle[0][0] <= before:
+            await _closed(self._idle.popleft()[1])
 
     async def close(self) -> None:
         self._closed = True
-        for task in (running := list(self._running)):
+        running = [*self._running, *([self._closing] if self._closing else [])]
+        for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         await self._drop_idle()

@@ -26,9 +26,10 @@ import psycopg
 from psycopg import errors
 
 from adapters.index.lexical import terms
+from adapters.options import read
 from adapters.postgres import Postgres, schema
 from adapters.postgres import query as sql
-from adapters.postgres.connections import Connection
+from adapters.postgres.connections import Connection, Connections
 from adapters.postgres.errors import as_backend_error
 from adapters.postgres.options import Options
 from adapters.postgres.query import Asked, Statistics
@@ -59,6 +60,7 @@ from fusion.errors import (
     StoreFull,
     Unauthorized,
 )
+from fusion.store.postgres_connections import IDLE_S
 from tests.backend_contract import (
     NOW,
     BackendContract,
@@ -810,6 +812,55 @@ async def test_all_connections_in_use_name_the_option(postgres_database: Databas
         give_back.set()
         await holding
         assert len(await backend.search(make_query("greyhound"))) == 12
+
+
+class Ahead(asyncio.SelectorEventLoop):
+    """A loop whose time can be put ahead."""
+
+    ahead_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.ahead_s
+
+    async def pass_s(self, seconds: float) -> None:
+        """Put the time ahead, and let the others have some turns."""
+        self.ahead_s += seconds
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+
+@pytest.mark.feature("PostgreSQL: connections that nobody has used for two minutes are closed")
+def test_unused_connections_are_closed(postgres_database: Database, tmp_path: Path) -> None:
+    """The one that is used again stays for as long again, and after all are closed there is a new one."""
+
+    async def check(loop: Ahead) -> None:
+        connections = Connections(read(Options, Opening("postgres", tmp_path, options_of(postgres_database, tmp_path))))
+        both = asyncio.Barrier(2)
+
+        async def at_once(connection: Connection) -> Connection:
+            await both.wait()
+            return connection
+
+        async def alone(connection: Connection) -> Connection:
+            return connection
+
+        two = await asyncio.gather(*(connections.run(at_once, 60.0) for _ in range(2)))
+        await loop.pass_s(IDLE_S - 30)
+        used = await connections.run(alone, 60.0)
+        assert used in two
+        assert not any(one.raw.closed for one in two)
+        await loop.pass_s(60)
+        assert [one.raw.closed for one in two] == [one is not used for one in two]
+        await loop.pass_s(IDLE_S - 30)
+        assert all(one.raw.closed for one in two)
+        assert (new := await connections.run(alone, 60.0)) not in two
+        await connections.close()
+        assert new.raw.closed
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    loop = Ahead()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(check(loop))
 
 
 @pytest.mark.feature("PostgreSQL: a slow query ends at its deadline, here and in the server, and the next one works")
