@@ -336,7 +336,7 @@ class Postgres:
     # State
 
     async def describe(self) -> Description:
-        """Count the memories and those without a vector; report faults with the fix."""
+        """Count the memories, start to compute the vectors that are missing, and report faults with the fix."""
         notes = []
         if self._embedder is None:
             notes.append("No embedding model: PostgreSQL is searched by words only. Fix: configure [embedder].")
@@ -346,6 +346,8 @@ class Postgres:
             return Description(notes=(*notes, with_fix(error)), degraded=True)
         vectors = made or 0
         pending = items - vectors
+        if pending and self._embedder is not None:  # also those that a gateway without a model has left
+            self._backfill.start(retry=False)
         lost = "" if made is not None else "their table or its index is missing, and is made"
         if fault := self._embedding.fault or (pending and self._embedder and (self._backfill.error or lost)):
             notes.append(f"{pending} memories wait for their vectors and are found by their words only: {fault}")

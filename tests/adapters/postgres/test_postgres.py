@@ -671,6 +671,28 @@ async def test_tenants_have_schemas_of_their_own(postgres_database: Database, tm
         assert (await acme.describe()).items == 12
 
 
+@pytest.mark.feature("PostgreSQL: memories of a gateway without a model get their vectors at the next look of another")
+async def test_the_state_starts_to_compute_what_another_gateway_could_not(
+    postgres_database: Database, tmp_path: Path
+) -> None:
+    model = Held({"dog": "greyhound"})
+    async with gateway(postgres_database, tmp_path / "a", model) as backend:
+        model.released.set()
+        await backend.remember(make_samples()[:1])
+        await backend.settle()
+        model.computing.clear()
+        model.released.clear()
+        without = await opened(postgres_database, tmp_path / "b")
+        await without.remember(make_samples())
+        await without.close()
+        assert (await backend.describe()).vectors_pending == 11
+        await model.computing.wait()
+        model.released.set()
+        await backend.settle()
+        assert (await backend.describe()).vectors_pending == 0
+        assert (await backend.search(make_query("dog", limit=1)))[0].event_id == event_id(4)
+
+
 # What goes wrong ------------------------------------------------------------------------------------------------------
 
 
