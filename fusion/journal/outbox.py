@@ -172,16 +172,18 @@ class Outbox:
         """
         if not self._database.shared or not self.stores:
             return
+        # By `not exists`, PostgreSQL reads all deliveries of the backend for each event while it lacks statistics.
         lacking = (
             f"select seq from event where seq > ? and seq <= ? and {LIVE} "
-            "and not exists (select 1 from delivery d where d.backend = ? and d.seq = event.seq)"
+            "except select seq from delivery where backend = ? and seq > ? and seq <= ?"
         )
 
         def look(db: Connection) -> tuple[int, list[tuple[str, list[int]]]]:
             (last,) = db.execute("select coalesce(max(seq), 0) from event").fetchone() or (0,)
             if last <= self._entered:
                 return last, []
-            found = [(name, db.execute(lacking, (self._entered, last, name)).fetchall()) for name in self.stores]
+            new = self._entered, last
+            found = [(name, db.execute(lacking, (*new, name, *new)).fetchall()) for name in self.stores]
             return last, [(name, [row["seq"] for row in rows]) for name, rows in found if rows]
 
         last, left_out = await self._database.read(look)
