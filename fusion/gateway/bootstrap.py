@@ -253,12 +253,9 @@ async def open_tenant(kind: type[P], shared: SharedParts, tenant: str = DEFAULT)
         stack.push_async_callback(prefixes.close)
         refusal = "; ".join(damaged.values())
         score = partial(_graded, shared.clock) if settings.episodes.grade else None
-        given = (journal, tenant, settings.home, shared.clock, ids, score, refusal)
-        observations = (
-            SharedObservationIntake(*given, kept_days=settings.episodes.kept_days)
-            if journal.shared
-            else ObservationIntake(*given)
-        )
+        entry = SharedObservationIntake if journal.shared else ObservationIntake
+        kept_days = settings.episodes.kept_days
+        observations = entry(journal, tenant, settings.home, shared.clock, ids, score, refusal, kept_days)
         if not damaged:
             observations.start()
         stack.push_async_callback(observations.close)

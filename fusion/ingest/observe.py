@@ -27,7 +27,7 @@ from fusion.journal import Journal, idempotency, observations
 from fusion.journal.observations import Entered, Graded, Restored
 from fusion.lib.clock import Clock
 from fusion.lib.ids import EPISODE, UuidSource
-from fusion.lib.observation import NewObservation, Observation, Observed, line_of, observed
+from fusion.lib.observation import EpisodeType, NewObservation, Observation, Observed, line_of, observed
 from fusion.lib.observation_lines import BLANK, own_observation
 from fusion.lib.redact import redact
 from fusion.store.database import Row
@@ -75,7 +75,7 @@ class ObservationIntake:
     """Stores and harvests the observations of one tenant.
 
     ``home`` is the tenant's folder. ``score`` grades what has no importance. ``refusal`` says why nothing may be
-    stored; it is empty if it may.
+    stored; it is empty if it may. ``kept_days`` has, by type, how long observations are kept; others are for ever.
     """
 
     def __init__(
@@ -87,11 +87,12 @@ class ObservationIntake:
         ids: UuidSource,
         score: Scorer | None = None,
         refusal: str = "",
+        kept_days: Mapping[EpisodeType, float] | None = None,
     ) -> None:
         self.folder = home / FOLDER
         self.dead_letters = DeadLetters(self.folder / DEAD_LETTERS)
         self._journal, self._tenant, self._clock, self._ids = journal, tenant, clock, ids
-        self._score, self._refusal = score, refusal
+        self._score, self._refusal, self._kept_days = score, refusal, kept_days or {}
         self._opened: SegmentLog | None = None
         self._next: Place | None = None
         self._appending = asyncio.Lock()

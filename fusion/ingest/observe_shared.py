@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import repeat
-from pathlib import Path
 
 import orjson
 
 from fusion.errors import FusionError, StoreDamaged
-from fusion.ingest.harvest import Batch, Harvested, Scorer
+from fusion.ingest.harvest import Batch, Harvested
 from fusion.ingest.observe import (
     OWN,
     KeptObservation,
@@ -28,10 +27,8 @@ from fusion.ingest.observe import (
     by_key,
     replies_to,
 )
-from fusion.journal import Journal, idempotency, observations
-from fusion.lib.clock import Clock
-from fusion.lib.ids import UuidSource
-from fusion.lib.observation import EpisodeType, Observation, Observed, line_of
+from fusion.journal import idempotency, observations
+from fusion.lib.observation import Observation, Observed, line_of
 from fusion.lib.observation_lines import BLANK, own_observation
 from fusion.store.database import Connection, Row
 from fusion.store.segments import Place, SegmentLog
@@ -46,24 +43,10 @@ class SharedObservationIntake(ObservationIntake):
     """Stores the observations of one tenant in the database.
 
     A home may have a log from before its journal was shared. It is read once in the background, and before
-    observations are forgotten; then it is put aside. What is past its ``kept_days`` (by type) is not taken in.
+    observations are forgotten; then it is put aside. What is past its days is not taken in.
     """
 
-    def __init__(
-        self,
-        journal: Journal,
-        tenant: str,
-        home: Path,
-        clock: Clock,
-        ids: UuidSource,
-        score: Scorer | None = None,
-        refusal: str = "",
-        *,
-        kept_days: Mapping[EpisodeType, float],
-    ) -> None:
-        super().__init__(journal, tenant, home, clock, ids, score, refusal)
-        self._kept_days = kept_days
-        self._reading: asyncio.Task[None] | None = None
+    _reading: asyncio.Task[None] | None = None
 
     async def log(self) -> SegmentLog:
         """The log of before."""
