@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from benchmarks.scale_servers import SHARED_BUFFERS
 from fusion.settings import load
 
 COMPOSE = Path(__file__).parent.parent / "compose"
@@ -53,6 +54,17 @@ def test_mem0s_server_is_of_the_library_that_is_tested() -> None:
     assert mem0["image"] == f"memory-fusion-mem0:{tested[1]}"
     assert mem0["build"]["context"] == f"https://github.com/mem0ai/mem0.git#v{tested[1]}:server"
     assert f"mem0ai=={tested[1]} " in mem0["build"]["dockerfile_inline"]
+
+
+@pytest.mark.feature(
+    "… both PostgreSQL servers of the cluster have the memory with which it is measured",
+    of="compose/: all ports are on loopback",
+)
+def test_the_cluster_has_the_memory_with_which_it_is_measured() -> None:
+    cluster = services(COMPOSE / "cluster.yaml")
+    given = f"shared_buffers=${{SHARED_BUFFERS:-{SHARED_BUFFERS}}}"
+    assert cluster["postgres"]["command"][-2:] == ["-c", given]
+    assert cluster["replica"]["entrypoint"][-2:] == ["-c", given]
 
 
 @pytest.mark.feature(
