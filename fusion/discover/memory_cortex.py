@@ -161,7 +161,7 @@ def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-_STRING = r'"(?:[^"\\]|\\.?)*+(?:"|\Z)'
+_STRING = r'"(?:[^"\\]|\\.?+)*+(?:"|\Z)'
 """a string, or all that follows a quotation mark that no other one ends: so it is read once"""
 _COMMENT = re.compile(rf"({_STRING})|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _TRAILING = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 MAX_DEPTH = 100
 # What is not closed ends with its line, or with the text: so no character is looked at twice.
 _STRING = re.compile(r'"(?:[^"\\\n]++|\\.)*+"?')
-_TOKEN = re.compile(rf"{_STRING.pattern}|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?")
+_TOKEN = re.compile(rf"{_STRING.pattern}|//[^\n]*+|/\*(?s:.*?)(?:\*/|\Z)")
 _TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
 _SCALAR = re.compile(r"[^\s,}\]{\[\":]+")
 

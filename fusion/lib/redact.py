@@ -37,8 +37,8 @@ _DIGITS_OF_ACCOUNT = 12
 """fewer has no number of a card or an account"""
 
 _PRIVATE_KEY = re.compile(
-    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----))*+"
-    r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?"
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?s:.*?)"
+    r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|(?=-----)|\Z)"
 )
 _CUT_KEY = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{20,}+|[A-Za-z0-9+/]{1,76}={1,2}")
@@ -86,7 +86,7 @@ _FORMS = (
         "bearer",
         "authorization bearer",
         r"(?i)\b(?:proxy-)?authorization\\?[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\?[\"']?"
-        r"(?:[a-z][a-z0-9-]{1,20}[ \t]{1,4})?+"
+        r"(?>(?:[a-z][a-z0-9-]{1,20}[ \t]{1,4})?)"
         r"(?P<value>[\w.~+/=:-]{8,4000})"
         r"|\bbearer[ \t]{1,4}(?P<value2>(?=[A-Za-z._~+/=-]{0,400}\d)[\w.~+/=-]{18,4000})",
     ),

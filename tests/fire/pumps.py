@@ -91,6 +91,25 @@ def patterns() -> tuple[list[Found], list[Dynamic]]:
     return found, dynamic
 
 
+def unreliable(pattern: str | bytes) -> bool:
+    """Whether a group that is repeated possessively looks round, gives back, or has a number."""
+    doubtful = {"ASSERT", "ASSERT_NOT", "MAX_REPEAT", "MIN_REPEAT", "SUBPATTERN", "GROUPREF"}
+    parsed = re._parser.parse(pattern)  # type: ignore[attr-defined]
+    repeated = [argument for name, argument in _operations(parsed) if name == "POSSESSIVE_REPEAT"]
+    return any(name in doubtful for argument in repeated for name, _ in _operations(argument))
+
+
+def _operations(parsed: Any) -> Iterator[tuple[str, Any]]:
+    """The names and arguments of all operations in a parsed pattern or in an argument, however deep."""
+    if isinstance(parsed, re._parser.SubPattern):  # type: ignore[attr-defined]
+        for operation, argument in parsed:
+            yield str(operation), argument
+            yield from _operations(argument)
+    elif isinstance(parsed, (tuple, list)):
+        for each in parsed:
+            yield from _operations(each)
+
+
 def _imports_patterns(node: ast.AST) -> bool:
     return isinstance(node, ast.Import | ast.ImportFrom) and any(a.name in ("re", "lazy_pattern") for a in node.names)
 
