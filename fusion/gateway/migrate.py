@@ -25,6 +25,7 @@ from fusion.errors import BadInput, HomeLocked, NotFound, SettingsError, StoreDa
 from fusion.gateway.tenants import NAME, write_name
 from fusion.gateway.transfer import disk_errors
 from fusion.home import TENANTS, HomeLock, owner, tenant_folder
+from fusion.ingest.returned_log import blank_forgotten
 from fusion.journal import split_tenants
 from fusion.journal.schema import OLDEST, STEPS
 from fusion.new_settings import with_settings
@@ -231,11 +232,8 @@ class _Source:
 
 def _sources(home: Path, closed: Mapping[str, Closed], work: Path) -> dict[str, _Source]:
     """By tenant, the files that are to be copied; those that a killed run has put aside, too."""
-    folders = {DEFAULT: home}
-    for file in sorted((home / TENANTS).glob(f"*/{NAME}")):
-        folders[json.loads(file.read_text(encoding="utf-8"))] = file.parent
     found = {}
-    for tenant, folder in folders.items():
+    for tenant, folder in _tenants(home):
         one = closed.get(_schema(tenant))
         journal = _there_or_aside(folder, JOURNAL, expected=None if one is None or one.moved else one.journal)
         if journal is None:
@@ -246,6 +244,13 @@ def _sources(home: Path, closed: Mapping[str, Closed], work: Path) -> dict[str, 
     if DEFAULT not in found:
         raise NotFound(f"{home} has no {JOURNAL}: its memories are in a database already, or it has none")
     return found
+
+
+def _tenants(home: Path) -> Iterator[tuple[str, Path]]:
+    """The tenants of a home, with their folders."""
+    yield DEFAULT, home
+    for file in sorted((home / TENANTS).glob(f"*/{NAME}")):
+        yield json.loads(file.read_text(encoding="utf-8")), file.parent
 
 
 def _id_of(journal: Path) -> str:
@@ -515,6 +520,8 @@ def _place(move: Move) -> None:
             with suppress(FileNotFoundError):
                 (folder / name).replace(target / name)
         sync(target)
+    for tenant, folder in _tenants(move.home):
+        blank_forgotten(folder, folder / JOURNAL, tenant)
 
 
 def _require_no_file(home: Path, pattern: str) -> None:

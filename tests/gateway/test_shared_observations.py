@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -13,12 +14,14 @@ import pytest
 from fusion.contract import Scope
 from fusion.gateway.episodes import EpisodeQuery
 from fusion.gateway.gateway import Gateway
+from fusion.gateway.migrate import Move, to_postgresql, to_sqlite
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.observe import ReplayedObservations
 from fusion.journal import observations
 from fusion.journal.listing import Criteria
 from fusion.lib.observation import NewObservation, Observation, line_of, observed
 from fusion.store.dead_letters import DeadLetter
+from fusion.store.postgres import Server
 from fusion.store.segments import SegmentLog
 from tests.gateway.helpers import NADIA, OMAR, small
 from tests.gateway.test_database import Cluster, cluster
@@ -169,3 +172,32 @@ async def test_what_is_past_its_days_does_not_come_back(cluster: Cluster) -> Non
         await b.append_episodes([result("of b")])
     async with cluster.gateway("a") as a:
         assert await listed(a) == ["new", "of b"]
+
+
+@pytest.mark.feature(
+    "… and what other gateways forgot is gone from it, if the home comes back before it was opened",
+    of="the log of observations of a home that moves",
+)
+async def test_what_was_forgotten_elsewhere_is_gone_after_the_way_back(cluster: Cluster, home: Path) -> None:
+    """The bookmark of the log goes along there and back, so nothing would read its lines again; with the journal lost,
+    `fusion repair` would store them anew. The last line was not harvested when the home moved."""
+    async with Gateway.open(small(home)) as gateway:
+        texts = ["kept", "forgotten since", "redacted since", "past its days"]
+        old = {3: {"ts": datetime.now(UTC) - timedelta(days=40)}}
+        await gateway.append_episodes([result(text, **old.get(n, {})) for n, text in enumerate(texts)])
+        assert len(await listed(gateway)) == 4
+    lines_before(home, ["not harvested"])
+    with closing(Server(cluster.database.url)) as server:
+        server.open()
+        to_postgresql(Move(small(home), home / "fusion.toml", {"url": "postgresql://db/x"}), server)
+        async with cluster.gateway("b") as b:
+            await b.forget("ep:2", NADIA)
+            await b.redact_episodes(NADIA, ["ep:3"])
+            assert await b.expire_episodes() == {"tool.result": 1}
+        to_sqlite(Move(small(home), home / "fusion.toml", {"url": ""}), server)
+    left = (home / "observations" / "segment-000001.jsonl").read_text()
+    assert [text for text in (*texts, "not harvested") if text in left] == ["kept", "not harvested"]
+    async with Gateway.open(small(home)) as gateway:
+        await gateway.harvest_episodes()
+        assert await listed(gateway) == ["[REDACTED]", "kept", "not harvested"]
+    assert left.splitlines()[0] in (home / "observations" / "segment-000001.jsonl").read_text()
