@@ -226,13 +226,16 @@ class Migration:
     def fill(self, tenant: str, journal: str) -> PostgresTables:
         """The tables of a tenant's schema, which is made, closed to gateways, if it is not there.
 
-        Raises StoreDamaged for one that another version has begun to fill.
+        Raises StoreDamaged for one that another version has begun to fill, and BadInput for one that a gateway or
+        another home has made since `require_room` looked: what it has would be taken for rows to delete.
         """
         schema = schema_of(tenant)
         with self.server.errors(), _transaction(self._raw):
+            self._raw.execute(LOCK_TENANTS)
             self._raw.execute(CLOSED)
             (there,) = self._raw.execute("select to_regnamespace(%s) is not null", (schema,)).fetchone() or (False,)
             if there:
+                require_room([tenant], {schema: journal}, self.closed(), self.server.place)
                 self._require_version(schema)
             else:
                 create_schema(self._raw, tenant, self._steps, self._oldest)

@@ -626,6 +626,23 @@ async def test_a_database_with_other_journals_is_refused(home: Path, server: Ser
         to_server(home, server)
 
 
+@pytest.mark.feature("… and leaves what a gateway stores before the first table", of="`fusion migrate` moves")
+async def test_what_a_gateway_stores_before_the_first_table_is_kept(server: Server) -> None:
+    """The database was empty when the run looked. The gateway's rows are none of the home's, and would be deleted."""
+    with closing(Migration(server, STEPS, OLDEST)) as there:
+        there.lock()
+        journal = await open_there(server)
+        await append(journal, memory(1, "acknowledged meanwhile"))
+        with pytest.raises(BadInput, match="has the journals of a home already, with the tenant 'default'"):
+            there.fill("default", "of the home")
+        assert (await journal.watermark()).events == 1
+        await journal.close()
+        there.fill(ACME, "of the home")
+        there.fill(ACME, "of the home")
+        with pytest.raises(BadInput, match="unfinished migration of another home"):
+            there.fill(ACME, "of another home")
+
+
 def test_a_home_without_a_journal_is_named(home: Path, server: Server) -> None:
     make_home(home)
     with pytest.raises(NotFound, match=r"has no journal.sqlite"):
