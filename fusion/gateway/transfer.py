@@ -51,7 +51,6 @@ from fusion.journal.export_format import (
 from fusion.journal.merge import BY, Arrival, Merge, has_tombstones
 from fusion.journal.observations import Restored
 from fusion.journal.schema import STEPS
-from fusion.journal.tombstones import Tombstones
 from fusion.lib.ids import EPISODE
 from fusion.lib.provenance import parse_provenance
 from fusion.lib.redact import redact
@@ -451,7 +450,6 @@ class _TenantImport:
         of_tenant = TenantReport(part.tenant, part.journal, "kept" if owns else most)
         report.tenants.append(of_tenant)
         merge = journal.begin_merge(owns=owns, older=same and part.commits <= mark.commits)
-        merge.tombstones = await journal.snapshot(Tombstones.of)
 
         batch = f"import-{checked.sha256[:16]}"
         one = cls(

@@ -425,11 +425,14 @@ class Journal:
         apart: bool = False,
         updates: bool = False,
     ) -> list[Stored]:
-        tombstones = self._visibility.forgotten
-        if self.shared and feed.forgot_since(db, self._last_change):
-            tombstones = Tombstones.of(db)
-        rules = AppendRules(self.outbox.stores, tombstones, self._distils_turns, urgent, apart, updates)
+        rules = AppendRules(self.outbox.stores, self._tombstones(db), self._distils_turns, urgent, apart, updates)
         return append_all(db, events, rules)
+
+    def _tombstones(self, db: Connection) -> Tombstones:
+        """What is forgotten as of this transaction, also by other gateways."""
+        if self.shared and feed.forgot_since(db, self._last_change):
+            return Tombstones.of(db)
+        return self._visibility.forgotten
 
     def _update_caches(self, outcome: Sequence[Stored]) -> None:
         """Drop from the caches what a write changed."""
@@ -828,6 +831,7 @@ class Journal:
         """Run one step of a merge in a transaction; also returns the memories that it forgot here."""
 
         def work(db: Connection) -> T:
+            merge.tombstones = self._tombstones(db)  # something may have been forgotten since the step before
             done = step(db, *args, **kwargs)
             # Before the commit: numbers without a row would be taken for events that another program deleted.
             self._unused_at_open, merge.gap = self._unused_at_open + merge.gap, 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -34,8 +34,12 @@ async def rows_of(journal: Journal) -> bytes:
     return file.getvalue()
 
 
-async def merge_into(journal: Journal, rows: bytes) -> None:
-    """Merge the rows of another journal of the same owner."""
+async def nothing() -> None:
+    pass
+
+
+async def merge_into(journal: Journal, rows: bytes, meanwhile: Callable[[], Awaitable[object]] = nothing) -> None:
+    """Merge the rows of another journal of the same owner; ``meanwhile`` happens between two of the steps."""
     merge = journal.begin_merge(owns=True, older=False)
     found = [one.row for one in ExportFile(io.BytesIO(b"\n" + rows)).rows()]
     of_type = {kind: list(some) for kind, some in groupby(found, key=lambda row: row.type)}
@@ -44,6 +48,7 @@ async def merge_into(journal: Journal, rows: bytes) -> None:
     hashes = of_type.get("tombstone", []), of_type.get("hidden", [])
     affected = await journal.snapshot(merge.find_affected, hashes[0])
     await journal.merge(merge, merge.apply_tombstones, *hashes, "default", affected)
+    await meanwhile()
     await journal.merge(merge, merge.merge_events, events)
     await journal.merge(merge, merge.merge_decisions, of_type.get("decision", []), "default")
     await journal.merge(merge, merge.merge_audit, of_type.get("audit", []), "default")
@@ -114,6 +119,21 @@ def lines(rows: bytes) -> list[dict[str, object]]:
     """The rows without refs and numbers of decisions, which belong to one journal."""
     own = {"ref", "id", "undoes", "undone_by"}
     return [{k: v for k, v in json.loads(line).items() if k not in own} for line in rows.splitlines()]
+
+
+@pytest.mark.feature(
+    "… also a statement of a file that is forgotten while the import runs", of="a home is exported and imported"
+)
+async def test_a_statement_that_is_forgotten_during_a_merge_stays_out() -> None:
+    said, file = "- the heron ledger is under the oak", Place("notes/a.md", 5, 6, "line")
+    async with journals(2) as (one, other):
+        await other.append([Event("longer", f"{said}\n- more", datetime.now(UTC), NADIA, place=file, source="file:/a")])
+        here = Event(
+            "piece", said, datetime.now(UTC), NADIA, place=replace(file, end=5), source="file:/a", revision="2"
+        )
+        await one.append([here])
+        await merge_into(one, await rows_of(other), lambda: one.forget(["piece"], EVERYBODY))
+        assert [record.event.text for record in (await one.page(EVERYBODY, 9)).records] == ["- more"]
 
 
 async def assert_merges_alike(shared: Sequence[Step], apart: Sequence[tuple[str, Step]]) -> None:

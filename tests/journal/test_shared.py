@@ -23,6 +23,7 @@ from fusion.store.database import READERS, Connection
 from tests.ingest.helpers import ME, event
 from tests.journal.conftest import Journals
 from tests.journal.helpers import append, hides, neighbour_texts
+from tests.journal.test_merge import journals, merge_into, rows_of
 
 if TYPE_CHECKING:
     from fusion.store.postgres import Server
@@ -73,6 +74,19 @@ async def test_what_another_gateway_forgot_is_hidden_and_kept_out(pair) -> None:
     assert hides(two, "shop", hit)
     (known,) = (await two.records([stored.event.event_id])).values()
     assert known.forgotten
+
+
+async def test_a_statement_that_another_gateway_forgets_during_a_merge_stays_out(pair) -> None:
+    one, two = pair
+    said = "- the heron ledger is under the oak in the garden"
+    piece = event(said, place=Place("notes/a.md", 5, 5, "line"), source="file:/notes/a.md")
+    longer = replace(piece, event_id="longer", text=f"{said}\n- more", place=Place("notes/a.md", 5, 6, "line"))
+    async with journals(1) as (other,):
+        await append(other, replace(longer, revision="2"))
+        rows = await rows_of(other)
+    (stored,) = await append(one, piece)
+    await merge_into(one, rows, lambda: two.forget([stored.ref], ME))
+    assert [record.event.text for record in (await one.page(ME, 9)).records] == ["- more"]
 
 
 async def test_what_was_computed_for_a_text_goes_when_another_gateway_forgets_it(pair) -> None:
