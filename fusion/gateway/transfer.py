@@ -58,7 +58,7 @@ from fusion.lib.temporal_facts import with_episodes
 from fusion.settings_table import uses_database
 from fusion.store import database
 from fusion.store.rows import add_missing_columns
-from fusion.store.sqlite import Connection, connect, copy_of, migrate
+from fusion.store.sqlite import connect, copy_of, migrate
 from fusion.version import VERSION as PROGRAM
 
 T = TypeVar("T")
@@ -597,10 +597,6 @@ class _TenantImport:
         self.merge.close()
         if self.parts is not None and self.parts.distiller is not None:
             self.parts.distiller.wake()
-
-
-def _tombstones(db: Connection) -> Any:
-    return Tombstones.of(db)
 
 
 def _redacted(event: Event) -> Event:
