@@ -37,6 +37,7 @@ PAUSE_S, LONGEST_PAUSE_S, PAUSE_SPREAD = 0.01, 1.0, 0.5
 LEAST_LIMIT_MS = 250
 """of a statement: the server's limit is this, doubled until it is no less than the deadline, so it rarely changes"""
 _SETTINGS = {
+    "default_transaction_isolation": r"read\ committed",  # what waits for a lock reads what others wrote meanwhile
     "plan_cache_mode": "force_custom_plan",  # a plan for any values of a filter is a bad one for most
     "jit": "off",  # compiling takes longer than any of the queries
     "random_page_cost": "1.1",  # of caches and solid-state disks: at 4, all vectors are read for those of a user
@@ -184,9 +185,9 @@ class Connections:
         return await AsyncConnection.connect(
             **{
                 "application_name": "memory-fusion",
-                "client_encoding": "utf8",
                 "connect_timeout": max(2, ceil(connect_s)),  # in whole seconds: to go on to the next host
                 **given,
+                "client_encoding": "utf8",
                 "options": f"{given.get('options') or ''} {chosen}".strip(),
             },
             autocommit=True,

@@ -73,6 +73,7 @@ SLOW_S = 60
 CONNECT_S = 5
 CONNECTIONS = 10
 """of one gateway, for all its tenants"""
+SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 PREPARED = 300
 """statements that a connection keeps prepared"""
 MIGRATIONS = 12
@@ -83,6 +84,10 @@ READ_ONLY = (
     "accepts no writes, as a replica does: name the primary in [database] url, or all hosts "
     "(postgresql://user:password@a,b/name), of which the one that accepts writes is chosen"
 )
+
+BEGIN = "begin isolation level read committed"
+"""of a transaction that waits for a lock first and then reads: a snapshot of before would not have what others wrote
+meanwhile. The role or the database may have another default"""
 
 _ENDED = (errors.IdleInTransactionSessionTimeout, errors.TransactionTimeout)
 """The server ended a transaction, and with it the connection. psycopg counts these among errors of a program."""
@@ -241,11 +246,12 @@ class Server:
     def open(self) -> None:
         """Connect once, for a clear error."""
         with self.errors(), self.connect() as db:
-            (read_only, unlocked) = db.execute(
-                f"begin; set local {SAFE_PATH}; "
-                "select pg_is_in_recovery() or cast(current_setting('transaction_read_only') as boolean), "
+            (encoding, read_only, unlocked) = db.execute(
+                f"begin; set local {SAFE_PATH}; select current_setting('server_encoding'), "
+                "pg_is_in_recovery() or cast(current_setting('transaction_read_only') as boolean), "
                 "rolsuper or rolbypassrls from pg_roles where rolname = current_user"
-            ).set_result(-1).fetchone() or (False, False)
+            ).set_result(-1).fetchone() or ("", False, False)
+            require_utf8(encoding, self.place)
             self.is_read_only, self.bypasses_row_security = bool(read_only), bool(unlocked)
 
     def close(self) -> None:
@@ -436,7 +442,22 @@ def _parameters(url: str) -> dict[str, Any]:
     if not parts:
         raise SettingsError("[database] url is no URL of PostgreSQL: write postgresql://user:password@host:5432/name")
     several = {"target_session_attrs": "read-write"} if "," in (parts.get("host") or "") else {}
-    return {"connect_timeout": CONNECT_S, **several, **parts}
+    hosts, ports = ((parts.get(name) or "").split(",") for name in ("host", "port"))
+    if len(ports) not in (1, len(hosts)):
+        counted = f"{len(hosts)} hosts and {len(ports)} ports"
+        raise SettingsError(f"[database] url names {counted}: name one port, or one for each host")
+    if (mode := parts.get("sslmode", SSL_MODES[0])) not in SSL_MODES:
+        raise SettingsError(f"[database] url has sslmode={mode}: there are {', '.join(SSL_MODES)}")
+    # Text is sent as UTF-8, whatever the role, the database and PGCLIENTENCODING say.
+    return {"connect_timeout": CONNECT_S, **several, **parts, "client_encoding": "utf8"}
+
+
+def require_utf8(encoding: str, place: str) -> None:
+    """Raises SettingsError for a database that cannot have all texts, or does not know characters from bytes."""
+    if encoding != "UTF8":
+        raise SettingsError(
+            f"PostgreSQL at {place} stores text as {encoding}: make a database with encoding 'UTF8' template template0"
+        )
 
 
 def _place(parts: Mapping[str, Any]) -> str:
@@ -554,7 +575,7 @@ class Database(database.Database):
         choice = chosen(schema)
         self._begin_read = f"begin isolation level repeatable read read only; {choice}{_limits()}"
         self._unqueued = ThreadPoolExecutor(1, thread_name_prefix=f"claim-{schema}")
-        begin = f"begin; {choice}{_limits()}set local idle_in_transaction_session_timeout to '{STALLED_S}s'; "
+        begin = f"{BEGIN}; {choice}{_limits()}set local idle_in_transaction_session_timeout to '{STALLED_S}s'; "
         self._begin_unqueued = f"{begin}select oldest from version"
         self._begin_write = (
             f"{begin}select pg_advisory_xact_lock({self._lock_number}); "
@@ -689,7 +710,7 @@ class Database(database.Database):
         Returns the version that it had, 0 if there was none, and the columns that it lacked.
         """
         begin = (
-            f"begin; set local {SAFE_PATH}; set local idle_in_transaction_session_timeout to '{STALLED_S}s'; "
+            f"{BEGIN}; set local {SAFE_PATH}; set local idle_in_transaction_session_timeout to '{STALLED_S}s'; "
             f"select pg_advisory_xact_lock({self._lock_number}); set local lock_timeout to '{BUSY_S}s'"
         )
         with self._server.errors(), self._server.transaction(begin) as (raw, _):

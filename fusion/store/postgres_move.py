@@ -19,6 +19,7 @@ from psycopg import pq
 from fusion.errors import BadInput, DatabaseUnreachable, SettingsError, StoreBusy, StoreDamaged
 from fusion.store.copies import Values
 from fusion.store.postgres import (
+    BEGIN,
     BUSY_S,
     CLOSED,
     LOCK_TENANTS,
@@ -27,6 +28,7 @@ from fusion.store.postgres import (
     chosen,
     create_schema,
     lock_number,
+    require_utf8,
     schema_of,
     secure_rows,
 )
@@ -139,7 +141,7 @@ def _with_nul(row: Values) -> Values:
 
 
 @contextmanager
-def _transaction(raw: psycopg.Connection[Any], begin: str = "begin") -> Iterator[None]:
+def _transaction(raw: psycopg.Connection[Any], begin: str = BEGIN) -> Iterator[None]:
     """A transaction; the one that is under way, if there is one."""
     if raw.info.transaction_status != pq.TransactionStatus.IDLE:
         yield
@@ -201,10 +203,7 @@ class Migration:
         where = f"PostgreSQL at {self.server.place}"
         if version < OLDEST_SERVER:
             raise SettingsError(f"{where} is version {version // 10_000}: 13 is the oldest that journals can be in")
-        if encoding != "UTF8":
-            raise SettingsError(
-                f"{where} stores text as {encoding}: make a database with encoding 'UTF8' template template0"
-            )
+        require_utf8(encoding, self.server.place)
         if recovering or read_only:
             raise DatabaseUnreachable(f"{where} {READ_ONLY}")
         if not may_create:
