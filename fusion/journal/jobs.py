@@ -165,12 +165,19 @@ def set_paused(db: Connection, name: str, paused: bool) -> None:
 def slot_is_due(db: Connection, name: str, slot: datetime, now: datetime, length: timedelta) -> bool:
     """Whether a slot that has come still needs a run; False while a lease of the job holds."""
     row = db.execute("select * from job where name = ?", (name,)).fetchone()
-    return not _holds(row, deciding_time(db, now), length) and _is_open(db, name, slot, now)
+    return not _holds(db, row, now, length) and _is_open(db, name, slot, now)
 
 
-def _holds(row: Any, now: datetime, length: timedelta) -> bool:
-    """Whether a lease in a row of ``job`` is valid. One that ends far later was written while the clock was ahead."""
-    return row is not None and row["owner"] is not None and timedelta() < time_of(row["until"]) - now <= 2 * length
+def _holds(db: Connection, row: Any, now: datetime, length: timedelta) -> bool:
+    """Whether a lease in a row of ``job`` is valid.
+
+    In a file, one that ends far later was written while the machine's clock was ahead. A shared database has one clock,
+    and gateways with other lengths.
+    """
+    if row is None or row["owner"] is None:
+        return False
+    left = time_of(row["until"]) - deciding_time(db, now)
+    return timedelta() < left and (isinstance(db, KeepsTime) or left <= 2 * length)
 
 
 def _is_open(db: Connection, name: str, slot: datetime, now: datetime) -> bool:
@@ -195,8 +202,7 @@ def take(db: Connection, request: RunRequest, now: datetime, length: timedelta) 
     A run whose lease ran out is lost. Raises JobRunning while a lease holds.
     """
     row = db.execute("select * from job where name = ?", (request.job,)).fetchone()
-    leased = deciding_time(db, now)
-    if _holds(row, leased, length):
+    if _holds(db, row, now, length):
         raise under_way(request.job)
     db.execute(
         "update job_run set status = 'lost', ended = ? where job = ? and status = 'running'",
@@ -208,7 +214,7 @@ def take(db: Connection, request: RunRequest, now: datetime, length: timedelta) 
     db.execute(
         "insert into job(name, owner, token, until) values(?, ?, ?, ?) on conflict(name) do update set "
         "owner = excluded.owner, token = excluded.token, until = excluded.until",
-        (request.job, request.owner, token, microseconds(leased + length)),
+        (request.job, request.owner, token, microseconds(deciding_time(db, now) + length)),
     )
     slot = None if request.slot is None else microseconds(request.slot)
     run = db.execute(

@@ -74,6 +74,8 @@ class Runner:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _progress: dict[str, JobProgress] = field(default_factory=dict)
     """of the runs that are under way in this process, by job"""
+    _noted: set[str] = field(default_factory=set)
+    """the jobs whose schedule this process has recorded"""
     _asked: set[asyncio.Task[JobRun | None]] = field(default_factory=set)
     """runs on request, which go on when nobody waits for them any more"""
 
@@ -202,11 +204,17 @@ class Runner:
         return min([LOOK_S, *(max(0.0, (slot - now).total_seconds()) for slot in slots if slot is not None)])
 
     async def _note_schedule(self, job: Job) -> None:
-        """Record a new or changed schedule, so that it is not due for a time before it was set."""
+        """Record a new or changed schedule, so that it is not due for a time before it was set.
+
+        Once in a process: of two gateways with different schedules each would find the other one's at every look, and
+        no slot would ever be due.
+        """
         if job.schedule is None:
             return
-        if (await self.journal.read(jobs.schedules)).get(job.name) != str(job.schedule):
+        recorded = (await self.journal.read(jobs.schedules)).get(job.name)
+        if recorded is None or (recorded != str(job.schedule) and job.name not in self._noted):
             await self.journal.write(jobs.note_schedule, job.name, str(job.schedule), self.clock())
+        self._noted.add(job.name)
 
     async def _due_slot(self, job: Job, state: JobState) -> datetime | None:
         """The slot for which a job has to run now, or None."""

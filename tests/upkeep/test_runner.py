@@ -113,6 +113,25 @@ def test_new_and_changed_schedules_are_not_due_for_the_past() -> None:
     in_virtual_time(changes())
 
 
+@pytest.mark.feature("two gateways with different schedules of one job each run it by their own")
+def test_two_schedules_of_a_job_are_both_kept() -> None:
+    """Each replaced the one that the other had recorded, which counted from that moment on, so few slots were due."""
+
+    async def hours() -> None:
+        journal, work = MemoryJournal(), Recorded(takes_s=0)
+        ones = [runner(work.job(text), journal, owner=text) for text in ("every 20 min", "every 35 min")]
+        tasks = [asyncio.create_task(one.run_regularly(60)) for one in ones]
+        await asyncio.sleep(3 * 3600)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        minutes = [BEGAN + timedelta(minutes=n) for n in range(1, 180)]
+        slots = [at for at in minutes if any(one.jobs[0].schedule.latest(at) == at for one in ones)]
+        assert work.began == slots
+
+    in_virtual_time(hours())
+
+
 def test_clock_that_was_a_year_ahead_does_not_stop_a_job() -> None:
     async def year() -> None:
         work, clock = Recorded(), Clock()

@@ -84,6 +84,18 @@ async def test_a_job_runs_in_one_gateway_at_a_time_with_clocks_that_differ_by_mi
     assert (await second.log(None, 9)).runs[-1].receipt["host"] == "a"
 
 
+async def test_a_lease_of_another_length_holds(pair: tuple[Journal, Journal]) -> None:
+    """In a file, a lease that ends far later was written by a clock that was ahead. Here it is another gateway's."""
+    one, two = Step(), Step()
+    first = runner(pair[0], one, "a", lease=timedelta(minutes=10))
+    running = asyncio.create_task(first.run("tidy"))
+    await one.begun.wait()
+    with pytest.raises(JobRunning):
+        await runner(pair[1], two, "b", lease=timedelta(minutes=1)).run("tidy")
+    one.may_go_on.set()
+    assert (await running).status == "done"
+
+
 @pytest.mark.parametrize("minutes", [-30, 30])
 async def test_a_slot_has_one_run_with_clocks_that_differ_by_minutes(
     pair: tuple[Journal, Journal], minutes: float
