@@ -57,17 +57,18 @@ class Losses:
         """A store's present count with the number of lost events; the last count if the journal changes during it."""
         folder = self._folders[name]
         last = await asyncio.to_thread(read_count, folder)
-        journal = (await self._journal.watermark()).id
-        before = await self._journal.outbox.holding(name)
+        mark = await self._journal.mark()
+        held = await self._journal.outbox.holding(name)
         events = await store.count()
-        after = await self._journal.outbox.holding(name)
         if events is None:
             return None
-        if last is not None and last.journal != journal:
+        if last is not None and last.journal != mark.id:
             last = None
-        if before != after:
+        # To count again takes as long as the journal is large, and nothing has changed if nothing was committed.
+        is_same = not self._journal.shared and (await self._journal.mark()).commits == mark.commits
+        if not is_same and held != await self._journal.outbox.holding(name):
             return last
-        count = _compared(journal, events, after, last)
+        count = _compared(mark.id, events, held, last)
         if count != last:
             await asyncio.to_thread(write_count, folder, count)
         return count
