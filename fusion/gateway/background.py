@@ -69,14 +69,14 @@ class Background(TenantParts):
     async def _compare_regularly(self) -> None:
         """Compare the counts of journal and stores regularly; the first comparison finds losses since the last run.
 
-        In a large home each one takes seconds, so they are further apart there.
+        In a large home each one takes seconds, so they are further apart there, up to ten times.
         """
         pause_s, time = self.settings.checks.compare_s, asyncio.get_running_loop().time
         await asyncio.sleep(min(pause_s, FIRST_LOOK_S))
         while pause_s > 0:
             began = time()
             await self.health.compare()
-            await asyncio.sleep(max(pause_s, REST * (time() - began)))
+            await asyncio.sleep(min(10 * pause_s, max(pause_s, REST * (time() - began))))
 
     async def _watch(self, what: str, paths: Sequence[Path], run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Follow files with ``run``; of the gateways that share the journal and one of these paths, one at a time."""

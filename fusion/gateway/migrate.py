@@ -17,14 +17,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fusion.contract import Scope
-from fusion.errors import BadInput, HomeLocked, NotFound, SettingsError, StoreDamaged, StoreFull
+from fusion.errors import BadInput, FusionError, HomeLocked, NotFound, SettingsError, StoreDamaged, StoreFull
 from fusion.gateway.tenants import NAME, write_name
 from fusion.gateway.transfer import disk_errors
 from fusion.home import TENANTS, HomeLock, owner, tenant_folder
+from fusion.ingest.observe import FOLDER
 from fusion.ingest.returned_log import blank_forgotten
 from fusion.journal import split_tenants
 from fusion.journal.schema import OLDEST, STEPS
@@ -258,6 +260,12 @@ def _id_of(journal: Path) -> str:
         return str(db.execute("select id from mark").fetchone()[0])
 
 
+def _id_of_file(journal: Path) -> str:
+    """An id for a journal that has none, the same in each run."""
+    file = journal.stat()
+    return sha256(f"{file.st_dev} {file.st_ino}".encode()).hexdigest()[:16]
+
+
 def _there_or_aside(folder: Path, name: str, expected: str | None) -> Path | None:
     """A journal, or the one that a killed run has put aside: that with the id ``expected``."""
     if (folder / name).exists():
@@ -275,6 +283,7 @@ def _of_this_version(journal: Path, copy: Path, tenant: str) -> Path:
     try:
         with closing(read_only(journal)) as db:
             version = db.execute("pragma user_version").fetchone()[0]
+            has_id = db.execute("select 1 from sqlite_master where name = 'mark'").fetchone() is not None
             columns = {row[1] for row in db.execute("pragma table_info(event)")}
             if version > len(STEPS):
                 raise StoreDamaged(
@@ -287,6 +296,8 @@ def _of_this_version(journal: Path, copy: Path, tenant: str) -> Path:
         copy_of(journal, copy)
         with closing(connect(copy)) as db:
             migrate(db, STEPS)
+            if not has_id:  # each copy drew another one, and a database that was begun is of one journal
+                db.execute("update mark set id = ?", (_id_of_file(journal),))
             add_missing_columns(db, "event")
             _refuse_other_tenants(db, journal, tenant)
     except sqlite3.Error as error:
@@ -445,10 +456,11 @@ def to_sqlite(move: Move, server: Server, *, dry_run: bool = False) -> Migrated:
                 move.report("moved", 0)
                 _place(move)
                 move.report("placed", 0)
+                cleaned = _clean_logs(move)
                 setting, more = _switch(move)
                 took = move.clock() - fence
         shutil.rmtree(move.home / WORK, ignore_errors=True)
-        return _done(found, copies, took, move.clock() - began, setting, kept, more)
+        return _done(found, copies, took, move.clock() - began, setting, kept, [*more, *cleaned])
 
 
 class _Files:
@@ -520,8 +532,23 @@ def _place(move: Move) -> None:
             with suppress(FileNotFoundError):
                 (folder / name).replace(target / name)
         sync(target)
+
+
+def _clean_logs(move: Move) -> list[str]:
+    """Blank what other gateways forgot in the logs of observations; returns those that could not be read or written.
+
+    The database is closed by now, so nothing may keep the home from its journals.
+    """
+    notes = []
     for tenant, folder in _tenants(move.home):
-        blank_forgotten(folder, folder / JOURNAL, tenant)
+        try:
+            blank_forgotten(folder, folder / JOURNAL, tenant, move.settings.episodes.kept_days, move.now())
+        except (OSError, sqlite3.Error, FusionError) as error:
+            notes.append(
+                f"The log {folder / FOLDER} may have lines that other gateways forgot, as it could not be cleaned "
+                f"({error}). Its observations are in the journal: put it aside before the next start"
+            )
+    return notes
 
 
 def _require_no_file(home: Path, pattern: str) -> None:
@@ -537,13 +564,14 @@ def _finish_back(move: Move, there: Migration, found: Migrated, began: float, *,
         raise NotFound(f"PostgreSQL at {there.server.place} has no journals to move")
     if dry_run:
         return found
-    with _fenced(move):
+    with disk_errors(move.home, "the journals"), _sqlite_errors(move.home), _fenced(move):
         fence = move.clock()
         _place(move)
+        cleaned = _clean_logs(move)
         setting, notes = _switch(move)
         took = move.clock() - fence
     shutil.rmtree(move.home / WORK, ignore_errors=True)
-    return _done(found, [], took, move.clock() - began, setting, [], notes)
+    return _done(found, [], took, move.clock() - began, setting, [], [*notes, *cleaned])
 
 
 # Both -----------------------------------------------------------------------------------------------------------------
@@ -588,7 +616,7 @@ def _sqlite_errors(home: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
-            raise StoreFull(f"{home} has no space left; nothing was switched: make room there") from None
+            raise StoreFull(f"{home} has no space left; nothing was switched: make room, run it again") from None
         raise StoreDamaged(f"a file of {home} cannot be read or written: {error}. Check the disk") from None
 
 

@@ -2,53 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from fusion.ingest.observe import FOLDER, OWN
+from fusion.ingest.observe import FOLDER
+from fusion.journal.observations import forgotten_among
+from fusion.lib.observation import EpisodeType, Observation
 from fusion.lib.observation_lines import BLANK, BadRecord, own_observation
+from fusion.store.database import Connection
 from fusion.store.segments import CutSegment, Place, SegmentLog
-from fusion.store.sqlite import read_only
+from fusion.store.sqlite import connect
 
 
-def blank_forgotten(folder: Path, journal: Path, tenant: str) -> int:
+def blank_forgotten(
+    folder: Path, journal: Path, tenant: str, kept_days: Mapping[EpisodeType, float], now: datetime
+) -> int:
     """Blank the lines that other gateways forgot, redacted or deleted as too old; returns how many.
 
     ``folder`` is the tenant's. A gateway on the database puts the log aside once it has read it, so there is one only
-    if none was started in this home. Lines that ``journal`` has not read yet stay for the next harvest. Raises
-    StoreFull, and sqlite3.Error.
+    if none was started in this home. All other lines stay, also those that ``journal`` has not read. Raises StoreFull,
+    OSError and sqlite3.Error.
     """
-    if not (folder / FOLDER).is_dir():
+    if not (folder / FOLDER).is_dir() or not journal.exists():
         return 0
-    with closing(read_only(journal)) as db:
-        read = db.execute("select place from harvested where source = ?", (OWN,)).fetchone()
-        if read is None:
-            return 0
-        kept = {
-            (pointer, bytes(key)): redacted
-            for pointer, key, redacted in db.execute("select pointer, key, redacted from observation")
-        }
-    log, end = SegmentLog.open(folder / FOLDER), Place.of(read[0])
-    gone = []
-    for segment in log.segments():
-        try:
-            for place, line in log.lines_from(Place(segment.number, 1)):
-                if place >= end or place.segment != segment.number:
-                    break
-                if not _is_kept(line, place, tenant, kept):
-                    gone.append(place)
-        except CutSegment:
-            continue
+    log = SegmentLog.open(folder / FOLDER)
+    with closing(connect(journal)) as db:
+        gone = [
+            place
+            for place, one in _observations(log, tenant)
+            if _is_gone(db, one, one.type in kept_days and one.ts < now - timedelta(days=kept_days[one.type]))
+        ]
     return log.rewrite(dict.fromkeys(gone, BLANK))
 
 
-def _is_kept(line: bytes, place: Place, tenant: str, kept: dict[tuple[str, bytes], int]) -> bool:
-    """Whether nothing of a line was forgotten; one that is no observation has a dead letter."""
-    try:
-        found = own_observation(line, tenant)
-    except BadRecord:
-        return True
-    if found is None:
-        return True
-    redacted = kept.get((place.pointer, found.key))
-    return redacted is not None and redacted <= found.redacted
+def _is_gone(db: Connection, one: Observation, past: bool) -> bool:
+    row = db.execute("select redacted from observation where key = ?", (one.key,)).fetchone()
+    if row is not None:
+        return bool(row["redacted"] > one.redacted)
+    return past or bool(forgotten_among(db, [one.key]))
+
+
+def _observations(log: SegmentLog, tenant: str) -> Iterator[tuple[Place, Observation]]:
+    """The lines of a log that are observations; what cannot be read of a segment is passed over."""
+    for segment in log.segments():
+        try:
+            for place, line in log.lines_of(segment.number):
+                try:
+                    found = own_observation(line, tenant)
+                except BadRecord:  # it has a dead letter
+                    continue
+                if found is not None:
+                    yield place, found
+        except CutSegment:
+            continue

@@ -282,7 +282,7 @@ class Server:
 
     def run(self, tenant: str, work: Callable[[Connection], T]) -> T:
         """Run a function in a transaction of a tenant without its lock, for what no other table depends on."""
-        with self.errors(), self.transaction(f"begin; {chosen(schema_of(tenant))}{_limits()}") as (raw, _):
+        with self.errors(), self.transaction(f"{BEGIN}; {chosen(schema_of(tenant))}{_limits()}") as (raw, _):
             done = work(Connection(raw))
             raw.execute("commit")
             return done
@@ -441,9 +441,10 @@ def _parameters(url: str) -> dict[str, Any]:
         parts = {}
     if not parts:
         raise SettingsError("[database] url is no URL of PostgreSQL: write postgresql://user:password@host:5432/name")
-    several = {"target_session_attrs": "read-write"} if "," in (parts.get("host") or "") else {}
-    hosts, ports = ((parts.get(name) or "").split(",") for name in ("host", "port"))
-    if len(ports) not in (1, len(hosts)):
+    named = parts.get("hostaddr") or parts.get("host") or ""  # without one, PGHOST or a service names them
+    several = {"target_session_attrs": "read-write"} if "," in named else {}
+    hosts, ports = named.split(","), (parts.get("port") or "").split(",")
+    if named and len(ports) not in (1, len(hosts)):
         counted = f"{len(hosts)} hosts and {len(ports)} ports"
         raise SettingsError(f"[database] url names {counted}: name one port, or one for each host")
     if (mode := parts.get("sslmode", SSL_MODES[0])) not in SSL_MODES:

@@ -191,12 +191,14 @@ class SegmentLog:
     def lines_from(self, place: Place) -> Iterator[tuple[Place, bytes]]:
         """The lines from a place on, in order. Raises CutSegment at the end of a segment that is cut."""
         for segment in self.segments():
-            if segment.number < place.segment:
-                continue
-            first = place.line if segment.number == place.segment else 1
-            with self._lock:
-                found = [*self._lines(segment.number, first)] if not self._is_packed(segment.number) else None
-            yield from found if found is not None else self._lines(segment.number, first)
+            if segment.number >= place.segment:
+                yield from self.lines_of(segment.number, place.line if segment.number == place.segment else 1)
+
+    def lines_of(self, number: int, first: int = 1) -> Iterator[tuple[Place, bytes]]:
+        """The lines of one segment, in order. Raises CutSegment at its end if it is cut."""
+        with self._lock:
+            found = [*self._lines(number, first)] if not self._is_packed(number) else None
+        yield from found if found is not None else self._lines(number, first)
 
     def rewrite(self, lines: Mapping[Place, bytes]) -> int:
         """Put other lines in the place of some; the number of those that there were. All others keep their places.

@@ -91,10 +91,13 @@ def patterns() -> tuple[list[Found], list[Dynamic]]:
     return found, dynamic
 
 
-def unreliable(pattern: str | bytes) -> bool:
-    """Whether a group that is repeated possessively looks round, gives back, or has a number."""
+def unreliable(pattern: str | bytes, flags: int = 0) -> bool:
+    """Whether a group that is repeated possessively looks round, gives back, or has a number.
+
+    Others may differ, too: one whose alternatives, or whose possessive part, do not come first in it.
+    """
     doubtful = {"ASSERT", "ASSERT_NOT", "MAX_REPEAT", "MIN_REPEAT", "SUBPATTERN", "GROUPREF"}
-    parsed = re._parser.parse(pattern)  # type: ignore[attr-defined]
+    parsed = re._parser.parse(pattern, flags)  # type: ignore[attr-defined]
     repeated = [argument for name, argument in _operations(parsed) if name == "POSSESSIVE_REPEAT"]
     return any(name in doubtful for argument in repeated for name, _ in _operations(argument))
 

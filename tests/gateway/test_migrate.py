@@ -290,20 +290,33 @@ async def test_a_filled_schema_has_the_keys_triggers_and_locks_of_one_that_a_gat
             assert len(of[0]) > 100
 
 
-async def test_a_tenant_of_an_earlier_version_is_moved_from_a_copy(home: Path, server: Server) -> None:
-    """A tenant that was not opened since an upgrade; its own file stays as it was."""
+@pytest.mark.parametrize("version", [7, len(STEPS) - 1])
+async def test_a_tenant_of_an_earlier_version_is_moved_from_a_copy(home: Path, server: Server, version: int) -> None:
+    """A tenant that was not opened since an upgrade; its own file stays as it was. Up to version 7 it has no id, and a
+    copy of each round would draw another one."""
     await fill_home(home)
     folder = tenant_folder(home, ACME)
     for file in folder.glob("journal.sqlite*"):
         file.unlink()
     with closing(connect(folder / "journal.sqlite")) as db:
-        apply_steps(db, STEPS[:-1])
-        db.execute("insert into tombstone values('k', 'e', null)")
+        apply_steps(db, STEPS[:version])
+        db.execute("insert into tombstone(key, event_id) values('k', 'e')")
     to_server(home, server)
-    assert in_database(server)[ACME]["tombstone"] == [("k", "e", None)]
+    assert [row[:2] for row in in_database(server)[ACME]["tombstone"]] == [("k", "e")]
     (kept,) = folder.glob("journal.sqlite.moved-*")
     with closing(sqlite3.connect(kept)) as db:
-        assert db.execute("pragma user_version").fetchone() == (len(STEPS) - 1,)
+        assert db.execute("pragma user_version").fetchone() == (version,)
+
+
+async def test_a_log_that_cannot_be_cleaned_is_named_and_the_home_has_its_journals(home: Path, server: Server) -> None:
+    """The database is closed by then."""
+    await fill_home(home)
+    to_server(home, server)
+    (home / "observations" / "segment-000001.jsonl").mkdir(parents=True)
+    notes = to_files(home, server).notes
+    assert any("observations may have lines that other gateways forgot" in note for note in notes)
+    assert "url" not in tomllib.loads((home / "fusion.toml").read_text()).get("database", {})
+    assert (home / "journal.sqlite").exists()
 
 
 # While it is served ---------------------------------------------------------------------------------------------------

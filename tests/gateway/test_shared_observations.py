@@ -15,6 +15,8 @@ from fusion.contract import Scope
 from fusion.gateway.episodes import EpisodeQuery
 from fusion.gateway.gateway import Gateway
 from fusion.gateway.migrate import Move, to_postgresql, to_sqlite
+from fusion.gateway.tenants import write_name
+from fusion.home import tenant_folder
 from fusion.ingest.forget import ForgetRequest
 from fusion.ingest.observe import ReplayedObservations
 from fusion.journal import observations
@@ -187,6 +189,9 @@ async def test_what_was_forgotten_elsewhere_is_gone_after_the_way_back(cluster: 
         await gateway.append_episodes([result(text, **old.get(n, {})) for n, text in enumerate(texts)])
         assert len(await listed(gateway)) == 4
     lines_before(home, ["not harvested"])
+    no_journal = tenant_folder(home, "gone")  # its schema was dropped, or its journal put aside
+    write_name(no_journal, "gone")
+    lines_before(no_journal, ["of a tenant without a journal"])
     with closing(Server(cluster.database.url)) as server:
         server.open()
         to_postgresql(Move(small(home), home / "fusion.toml", {"url": "postgresql://db/x"}), server)

@@ -508,6 +508,8 @@ def test_a_server_that_does_not_let_us_in_is_named_without_the_password(postgres
         with pytest.raises(SettingsError, match="no URL of PostgreSQL") as raised:
             Server(no_url)
         assert "wr0ng-secret" not in str(raised.value)
+    for legal in ("/x?hostaddr=127.0.0.1,127.0.0.2&port=1,2", "/x?port=1,2"):  # PGHOST may have two
+        Server(f"postgresql://{legal}")
     wrong_parts = {"a,b,c/x?port=1,2": "3 hosts and 2 ports", "a/x?sslmode=bogus": "there are disable, allow"}
     for no_url, said in wrong_parts.items():
         with pytest.raises(SettingsError, match=said):
