@@ -32,7 +32,11 @@ class Http:
         self.asked: list[str] = []
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:  # another protocol, whose client has gone
+            writer.close()
+            return
         request = " ".join(head.decode().split("\r\n")[0].split(" ")[:2])
         self.asked.append(request)
         status, content = self.replies.get(request, (404, {"detail": "Not Found"}))
