@@ -251,7 +251,7 @@ class Server:
                 "pg_is_in_recovery() or cast(current_setting('transaction_read_only') as boolean), "
                 "rolsuper or rolbypassrls from pg_roles where rolname = current_user"
             ).set_result(-1).fetchone() or ("", False, False)
-            require_utf8(encoding, self.place)
+            _require_utf8(encoding, self.place)
             self.is_read_only, self.bypasses_row_security = bool(read_only), bool(unlocked)
 
     def close(self) -> None:
@@ -453,7 +453,7 @@ def _parameters(url: str) -> dict[str, Any]:
     return {"connect_timeout": CONNECT_S, **several, **parts, "client_encoding": "utf8"}
 
 
-def require_utf8(encoding: str, place: str) -> None:
+def _require_utf8(encoding: str, place: str) -> None:
     """Raises SettingsError for a database that cannot have all texts, or does not know characters from bytes."""
     if encoding != "UTF8":
         raise SettingsError(

@@ -28,7 +28,6 @@ from fusion.store.postgres import (
     chosen,
     create_schema,
     lock_number,
-    require_utf8,
     schema_of,
     secure_rows,
 )
@@ -195,15 +194,14 @@ class Migration:
     def require_usable(self) -> None:
         """Raises SettingsError for a database that journals cannot be in, and DatabaseUnreachable for a replica."""
         with self.server.errors():
-            version, encoding, recovering, read_only, may_create = self._raw.execute(
-                "select cast(current_setting('server_version_num') as integer), current_setting('server_encoding'), "
+            version, recovering, read_only, may_create = self._raw.execute(
+                "select cast(current_setting('server_version_num') as integer), "
                 "pg_is_in_recovery(), current_setting('default_transaction_read_only') = 'on', "
                 "has_database_privilege(current_database(), 'create')"
-            ).fetchone() or (0, "", False, False, False)
+            ).fetchone() or (0, False, False, False)
         where = f"PostgreSQL at {self.server.place}"
         if version < OLDEST_SERVER:
             raise SettingsError(f"{where} is version {version // 10_000}: 13 is the oldest that journals can be in")
-        require_utf8(encoding, self.server.place)
         if recovering or read_only:
             raise DatabaseUnreachable(f"{where} {READ_ONLY}")
         if not may_create:

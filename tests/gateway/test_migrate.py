@@ -694,11 +694,10 @@ async def test_a_server_that_cannot_have_journals_is_named(
     }
     try:
         for database, said in cases.items():
+            url = f"{postgres_database.url.rpartition('/')[0]}/{database}"
             with (
-                closing(
-                    opened(replace(postgres_database, url=f"{postgres_database.url.rpartition('/')[0]}/{database}"))
-                ) as server,
                 pytest.raises(SettingsError, match=said),
+                closing(opened(replace(postgres_database, url=url))) as server,
             ):
                 to_server(home, server)
     finally:
