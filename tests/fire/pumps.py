@@ -353,15 +353,16 @@ def super_linear(
     short: int = SHORT,
     long: int = LONG,
     floor_s: float = FLOOR_S,
+    growth: float = GROWTH,
 ) -> str:
     """What shows that time grows faster than a text, or "": CPU time, the least of several runs.
 
-    ``long`` is four times ``short``.
+    ``long`` is four times ``short``, and may take ``growth`` times as long.
     """
-    return _grows(call, text(short), text(long), floor_s)
+    return _grows(call, text(short), text(long), floor_s, growth)
 
 
-def _grows(call: Callable[[Any], object], short: Any, long: Any, floor_s: float) -> str:
+def _grows(call: Callable[[Any], object], short: Any, long: Any, floor_s: float, growth: float = GROWTH) -> str:
     spent = cpu(call, long)
     if spent < floor_s:
         return ""
@@ -371,7 +372,7 @@ def _grows(call: Callable[[Any], object], short: Any, long: Any, floor_s: float)
     for again in range(4):  # a busy machine makes one measurement wrong, not all of them
         before = max(before, cpu(call, short))
         after = min(after, cpu(call, long)) if again else spent
-        if after < floor_s or after < GROWTH * before:
+        if after < floor_s or after < growth * before:
             return ""
     return f"{before * 1000:.1f} ms for {len(short):,} characters, {after * 1000:.1f} ms for {len(long):,}"
 
