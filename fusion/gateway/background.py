@@ -14,7 +14,7 @@ from typing import Any
 
 from fusion.errors import FusionError
 from fusion.gateway.backend_log import SAMPLE_S, SAVE_EVERY
-from fusion.gateway.health import REST, status_of
+from fusion.gateway.health import apart_s, status_of
 from fusion.gateway.parts import TenantParts
 from fusion.gateway.size_log import EVERY_S
 from fusion.home import sizes
@@ -67,16 +67,13 @@ class Background(TenantParts):
             yield
 
     async def _compare_regularly(self) -> None:
-        """Compare the counts of journal and stores regularly; the first comparison finds losses since the last run.
-
-        In a large home each one takes seconds, so they are further apart there, up to ten times.
-        """
+        """Compare the counts of journal and stores regularly; the first comparison finds losses since the last run."""
         pause_s, time = self.settings.checks.compare_s, asyncio.get_running_loop().time
         await asyncio.sleep(min(pause_s, FIRST_LOOK_S))
         while pause_s > 0:
             began = time()
             await self.health.compare()
-            await asyncio.sleep(min(10 * pause_s, max(pause_s, REST * (time() - began))))
+            await asyncio.sleep(apart_s(pause_s, time() - began))
 
     async def _watch(self, what: str, paths: Sequence[Path], run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Follow files with ``run``; of the gateways that share the journal and one of these paths, one at a time."""

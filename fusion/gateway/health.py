@@ -29,6 +29,8 @@ MAX_AGE_S = 1.0
 """maximum age in seconds of the backends' state that an answer reports, while looking takes 20 ms or less"""
 REST = 50
 """a look is as old as this many of its own durations before the next one: looking takes 2 % of the time at most"""
+LEAST_OFTEN = 10
+"""pauses that one between two comparisons of counts may be as long as"""
 LONGEST_AGE_S = 60.0
 
 
@@ -206,6 +208,14 @@ def lasts_s(took_s: float, *, sound: bool) -> float:
     If not all stores answered that they are ``sound``, the next look is soon: it may be over.
     """
     return min(LONGEST_AGE_S, max(MAX_AGE_S, REST * took_s)) if sound else MAX_AGE_S
+
+
+def apart_s(pause_s: float, took_s: float) -> float:
+    """Seconds from a comparison of counts that took ``took_s`` to the next one, which is wanted after ``pause_s``.
+
+    In a large home comparing takes seconds, so it is done less often there, down to a tenth.
+    """
+    return min(LEAST_OFTEN * pause_s, max(pause_s, REST * took_s))
 
 
 def status_of(guarded: GuardedBackend) -> str:

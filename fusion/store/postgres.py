@@ -447,9 +447,9 @@ def _parameters(url: str) -> dict[str, Any]:
     if named and len(ports) not in (1, len(hosts)):
         counted = f"{len(hosts)} hosts and {len(ports)} ports"
         raise SettingsError(f"[database] url names {counted}: name one port, or one for each host")
-    if (mode := parts.get("sslmode", SSL_MODES[0])) not in SSL_MODES:
+    if (mode := parts.get("sslmode")) is not None and mode not in SSL_MODES:
         raise SettingsError(f"[database] url has sslmode={mode}: there are {', '.join(SSL_MODES)}")
-    # Text is sent as UTF-8, whatever the role, the database and PGCLIENTENCODING say.
+    # The role, the database and PGCLIENTENCODING may name an encoding that has not all characters.
     return {"connect_timeout": CONNECT_S, **several, **parts, "client_encoding": "utf8"}
 
 

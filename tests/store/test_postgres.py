@@ -545,6 +545,8 @@ async def test_defaults_of_the_role_change_nothing(
         odd = "日本 ü \0"
         await asyncio.gather(*(gateways[n % 3].write(put(f"{odd} {n}")) for n in range(30)))
         assert await keys(gateways[0]) == {f"{odd} {n}" for n in range(30)}
+        isolation = "select current_setting('transaction_isolation')"  # receipts are written without the lock
+        assert server.run("default", lambda db: db.execute(isolation).fetchone()) == ("read committed",)
         for one in gateways:
             await one.close()
     finally:

@@ -851,6 +851,17 @@ class Ahead(asyncio.SelectorEventLoop):
             await asyncio.sleep(0)
 
 
+@pytest.mark.parametrize("default", ["client_encoding = 'LATIN1'", "default_transaction_isolation = 'serializable'"])
+async def test_defaults_of_the_role_change_nothing(
+    postgres: PostgreSQL, postgres_database: Database, tmp_path: Path, default: str
+) -> None:
+    postgres.execute(f"alter role {postgres_database.role} set {default}")
+    connections = Connections(read(Options, Opening("postgres", tmp_path, options_of(postgres_database, tmp_path))))
+    shown = "select current_setting('client_encoding'), current_setting('transaction_isolation')"
+    assert await connections.run(lambda one: one.rows(shown), 60.0) == [("UTF8", "read committed")]
+    await connections.close()
+
+
 @pytest.mark.feature("PostgreSQL: connections that nobody has used for two minutes are closed")
 def test_unused_connections_are_closed(postgres_database: Database, tmp_path: Path) -> None:
     """The one that is used again stays for as long again, and after all are closed there is a new one."""
