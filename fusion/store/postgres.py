@@ -95,6 +95,15 @@ _KEYS = frozenset({"key", "words", "owner", "item"})
 """the columns of keys that are read"""
 _TIMELINE = "substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)"
 """of the server's log; a replica that is promoted begins another"""
+_STALLED = """
+select count(pg_terminate_backend(pid)) from pg_locks join pg_stat_activity using (pid)
+where locktype = 'advisory' and granted and objsubid = 1 and datname = current_database() and usename = current_user
+    and (cast(classid as bigint) << 32) | cast(objid as bigint) = %s and wait_event = 'ClientRead'
+    and query !~* '^\\s*copy' and greatest(query_start, state_change) < clock_timestamp() - cast(%s as interval)
+"""
+"""Ends the session that holds a tenant's lock and whose client has sent nothing for so long. PostgreSQL does that by
+itself between two statements, but neither within those that are sent together, as `executemany` sends them, nor
+between these and the next one."""
 _MISSING = re.compile(r'(database|role) "[^"]*" does not exist')
 _NO_NAME = re.compile(r"[^a-z0-9]+")
 
@@ -211,7 +220,7 @@ class Connection:
         cursor = psycopg.RawCursor(self.raw, row_factory=_rows)
         wanted = statement(sql)
         bound = [wanted.bind(values) for values in rows]
-        if wanted.is_fixed and bound:
+        if wanted.is_fixed and len(bound) > 1:
             cursor.executemany(bound[0][0], [values for _, values in bound])
         else:
             for text, values in bound:
@@ -282,7 +291,7 @@ class Server:
 
     def run(self, tenant: str, work: Callable[[Connection], T]) -> T:
         """Run a function in a transaction of a tenant without its lock, for what no other table depends on."""
-        with self.errors(), self.transaction(f"{BEGIN}; {chosen(schema_of(tenant))}{_limits()}") as (raw, _):
+        with self.errors(), self.transaction(f"{BEGIN}; {chosen(schema_of(tenant))}{_limits()}{_stalls()}") as (raw, _):
             done = work(Connection(raw))
             raw.execute("commit")
             return done
@@ -491,6 +500,11 @@ def _limits() -> str:
     return f"set local statement_timeout to '{SLOW_S}s'; set local lock_timeout to '{BUSY_S}s'; "
 
 
+def _stalls() -> str:
+    """The statement that bounds the time between two statements of the transaction: others wait for its locks."""
+    return f"set local idle_in_transaction_session_timeout to '{STALLED_S}s'; "
+
+
 # One tenant -----------------------------------------------------------------------------------------------------------
 
 LOCK_TENANTS = "select pg_advisory_xact_lock(hashtext('fusion.tenant'))"
@@ -576,7 +590,7 @@ class Database(database.Database):
         choice = chosen(schema)
         self._begin_read = f"begin isolation level repeatable read read only; {choice}{_limits()}"
         self._unqueued = ThreadPoolExecutor(1, thread_name_prefix=f"claim-{schema}")
-        begin = f"{BEGIN}; {choice}{_limits()}set local idle_in_transaction_session_timeout to '{STALLED_S}s'; "
+        begin = f"{BEGIN}; {choice}{_limits()}{_stalls()}"
         self._begin_unqueued = f"{begin}select oldest from version"
         self._begin_write = (
             f"{begin}select pg_advisory_xact_lock({self._lock_number}); "
@@ -698,6 +712,8 @@ class Database(database.Database):
         self, steps: Sequence[str], oldest: int, columns: str, dry_run: bool = False
     ) -> tuple[int, tuple[str, ...]]:
         """Do `_prepare`. A step gives up its place after `BUSY_S`, so that gateways go on that read for longer."""
+        with self._server.errors():
+            self._end_stalled()  # the lock has no limit here, as a migration may take long
         for _ in range(MIGRATIONS - 1):
             with suppress(StoreBusy):
                 return self._prepare(steps, oldest, columns, dry_run)
@@ -711,7 +727,7 @@ class Database(database.Database):
         Returns the version that it had, 0 if there was none, and the columns that it lacked.
         """
         begin = (
-            f"{BEGIN}; set local {SAFE_PATH}; set local idle_in_transaction_session_timeout to '{STALLED_S}s'; "
+            f"{BEGIN}; set local {SAFE_PATH}; {_stalls()}"
             f"select pg_advisory_xact_lock({self._lock_number}); set local lock_timeout to '{BUSY_S}s'"
         )
         with self._server.errors(), self._server.transaction(begin) as (raw, _):
@@ -780,7 +796,19 @@ class Database(database.Database):
         return tuple(column.split()[0] for column in missing)
 
     def _commit(self, group: Sequence[Waiting]) -> list[Outcome]:
+        try:
+            return self._prepared(self._commit_once, group)
+        except errors.LockNotAvailable:
+            if not self._end_stalled():
+                raise
         return self._prepared(self._commit_once, group)
+
+    def _end_stalled(self) -> bool:
+        """End the session of a gateway that holds the tenant's lock and stands still; whether there was one."""
+        with self._server.transaction(f"begin; set local {SAFE_PATH}; {_limits()}") as (raw, _):
+            stalled = raw.execute(_STALLED, (self._lock_number, f"{STALLED_S} seconds")).fetchone()
+            raw.execute("commit")
+        return stalled != (0,)
 
     def _prepared(self, once: Callable[[Given], T], given: Given) -> T:
         """The result of a transaction; once more if a newer gateway changed a table that a statement was prepared

@@ -410,20 +410,29 @@ async def test_a_server_that_hangs_in_the_middle_of_a_question_ends_it(tmp_path:
 
 
 @pytest.mark.feature("a gateway that hangs in a transaction does not stop the others")
-@pytest.mark.parametrize("claims", [False, True], ids=["in a write", "in a claim"])
+@pytest.mark.parametrize("where", ["in a write", "in a claim", "after many rows", "among many rows"])
 async def test_a_gateway_that_hangs_in_a_transaction_does_not_stop_the_others(
-    tmp_path: Path, postgres_database: Database, monkeypatch: pytest.MonkeyPatch, claims: bool
+    tmp_path: Path, postgres_database: Database, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """It holds the tenant's lock, or that of deliveries, and sends nothing more: the server ends its session, and
-    others write."""
+    """It holds the tenant's lock, or that of deliveries, and sends nothing more: its session ends, and others write.
+
+    The server ends it. It does not where rows were sent together, so there the gateway does that waits.
+    """
     monkeypatch.setattr(store, "STALLED_S", 1)
     async with served(tmp_path / "home", postgres_database.url) as client:
         server = store.Server(postgres_database.url)
         hanging = await store.Database.open(server, "default", STEPS)
-        begin = hanging._begin_unqueued if claims else hanging._begin_write
+        begin = hanging._begin_unqueued if where == "in a claim" else hanging._begin_write
         with server.errors(), server.transaction(begin) as (raw, _):
-            if claims:
+            if where == "in a claim":
                 raw.execute("lock table delivery")
+            elif where == "after many rows":
+                store.Connection(raw).executemany("delete from job where name = ?", [("one",), ("other",)])
+            elif where == "among many rows":
+                raw.pgconn.enter_pipeline_mode()
+                raw.pgconn.send_query_params(b"delete from job", None)
+                raw.pgconn.send_flush_request()
+                raw.pgconn.flush()
             assert (await remember(client, "The heron is on the roof")).status_code == 201
         await hanging.close()
         server.close()

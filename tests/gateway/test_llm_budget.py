@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
-from fusion.errors import BackendTimeout, BackendUnreachable, HttpStatus, InvalidAnswer, RateLimited, Unauthorized
+from fusion.errors import (
+    BackendTimeout,
+    BackendUnreachable,
+    HttpStatus,
+    InvalidAnswer,
+    RateLimited,
+    StoreBusy,
+    Unauthorized,
+)
 from fusion.gateway.llm_budget import MAX_WAIT_S, OPEN_S, BudgetedModel
 from fusion.journal import Journal
 from fusion.lib.breaker import FAILURES
@@ -220,5 +229,32 @@ async def test_a_call_that_the_breaker_refuses_is_not_counted_for_the_others(pos
     assert await asks(failing) is not None
     (row,) = await journal.read(lambda db: db.execute("select count(*) as n from model_call").fetchall())
     assert row["n"] == FAILURES
+    await journal.close()
+    await asyncio.to_thread(server.close)
+
+
+async def test_a_gateway_that_hangs_while_it_counts_a_call_does_not_stop_the_others(
+    postgres_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds the table and sends nothing more: the server ends its session, and others count their calls."""
+    store = pytest.importorskip("fusion.store.postgres")
+    shared_budget = pytest.importorskip("fusion.store.shared_budget")
+    monkeypatch.setattr(store, "STALLED_S", 1)
+    server = store.Server(postgres_database.url)
+    await asyncio.to_thread(server.open)
+    journal = await Journal.open_shared(server, "default")
+    held, go_on = threading.Event(), threading.Event()
+
+    def hang(db: store.Connection) -> None:
+        db.execute("lock table model_call in share row exclusive mode")
+        held.set()
+        go_on.wait()
+
+    hanging = asyncio.create_task(asyncio.to_thread(server.run, "default", hang))
+    await asyncio.to_thread(held.wait)
+    assert await shared_budget.SharedBudget(server, "default", 100, 100_000).take(1) is not None
+    go_on.set()
+    with pytest.raises(StoreBusy, match="ended a transaction of this gateway"):
+        await hanging
     await journal.close()
     await asyncio.to_thread(server.close)
