@@ -101,9 +101,10 @@ class Visibility:
         return hit if hit.event_id is not None else self._quarantined.visible(backend, hit)
 
     def _with_state(self, backend: str, hit: Hit) -> Hit | None:
-        """An external item with the trust of its state; None if that has ended. Other hits have a record."""
-        if hit.event_id is not None and hit.stated_by is None:
-            return hit
+        """An external item with the trust of its state; None if that has ended. Other hits have a record.
+
+        Also one with the id of an event, which the journal may lack: its database was restored from a backup.
+        """
         known = self._external_states.get(external_ref(backend, hit.native_id))
         if known is None:
             return hit

@@ -225,8 +225,15 @@ async def test_what_the_caller_stated_is_the_first_state(journal):
     assert await state_now(journal, "p") != State()
 
 
-async def test_an_archived_external_item_is_hidden(journal):
-    hit = Hit("n1", "Ana likes tea", ANA, stated_by="backend:shop")
+@pytest.mark.parametrize(
+    "hit",
+    [
+        Hit("n1", "Ana likes tea", ANA, stated_by="backend:shop"),
+        Hit("n1", "Ana likes tea", ANA, event_id="an event that the journal lacks"),
+    ],
+    ids=["of another program", "of a journal that was lost"],
+)
+async def test_an_archived_external_item_is_hidden(journal, hit):
     ref = external_ref("shop", "n1")
     await journal.write(store_items, [ExternalItem(ref, "shop", hit, ANA)], datetime.now(UTC))
     made = await journal.decide_external(ref, ANA, {"ended_at": NOW, "ended": "archived"}, "ana", "old")
