@@ -36,6 +36,12 @@ PAUSE_S, LONGEST_PAUSE_S, PAUSE_SPREAD = 0.01, 1.0, 0.5
 """seconds before a failure that passes is tried again: doubled up to a second, ± 50 %, so that two writers part"""
 LEAST_LIMIT_MS = 250
 """of a statement: the server's limit is this, doubled until it is no less than the deadline, so it rarely changes"""
+MOST_MS = 2**31 - 1
+"""of any limit of the server"""
+STALLED_S = 30.0
+"""seconds after which the server ends a transaction that a gateway stands still in: others wait for its locks"""
+LIMITED_TRANSACTIONS = 17_00_00
+"""the first version that limits a whole transaction"""
 _SETTINGS = {
     "default_transaction_isolation": r"read\ committed",  # what waits for a lock reads what others wrote meanwhile
     "plan_cache_mode": "force_custom_plan",  # a plan for any values of a filter is a bad one for most
@@ -45,6 +51,10 @@ _SETTINGS = {
     "enable_seqscan": "off",
     "max_parallel_workers_per_gather": "0",  # a question gets one core: others ask at the same time
     "hnsw.iterative_scan": "relaxed_order",  # look on while filters leave out what the vector index finds
+    # A machine without power says no goodbye. The server's own settings ask after two hours. No matter on a socket.
+    "tcp_keepalives_idle": "15",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
 }
 
 _driver_log = logging.getLogger("psycopg")
@@ -53,9 +63,10 @@ _driver_log = logging.getLogger("psycopg")
 class Connection:
     """A connection that is lent to one piece of work."""
 
-    def __init__(self, raw: AsyncConnection[Row]) -> None:
+    def __init__(self, raw: AsyncConnection[Row], stalled_s: float = STALLED_S) -> None:
         self.raw = raw
         self.limit_ms = 0
+        self._stalled_ms = round(stalled_s * 1000)
 
     async def rows(self, statement: str, values: Any = None) -> list[Row]:
         """All rows of a statement, which limits their number."""
@@ -63,9 +74,16 @@ class Connection:
         return await cursor.fetchall() if cursor.pgresult is not None and cursor.pgresult.nfields else []
 
     async def many(self, statement: str, values: Sequence[Any]) -> None:
-        """Run a statement for each of ``values``, in one round trip."""
+        """Run a statement for each of ``values``, together."""
+        if len(values) == 1:
+            await self.raw.execute(statement, values[0])
+            return
         async with self.raw.cursor() as cursor:
             await cursor.executemany(statement, values)
+        if self.raw.info.transaction_status == TransactionStatus.INTRANS:
+            # A pipeline ends with a flush. PostgreSQL takes that for the next statement, and does not begin to count
+            # the time for which the transaction is idle. A statement that is no part of a pipeline lets it.
+            await self.raw.execute("SELECT 1")
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
@@ -73,21 +91,30 @@ class Connection:
             yield
 
     async def limited(self, deadline_s: float) -> None:
-        """Let the server stop statements that nobody waits for any more, as it cannot notice that by itself."""
+        """Let the server stop statements that nobody waits for any more, as it cannot notice that by itself.
+
+        It ends a transaction, too, that takes longer than all work may: a gateway can also stand still within a
+        pipeline, where no time is counted as idle.
+        """
         limit = LEAST_LIMIT_MS
         while limit < deadline_s * 1000:
             limit *= 2
         if limit != self.limit_ms:
-            await self.raw.execute(f"SET statement_timeout = {min(limit, 2**31 - 1)}")
+            limits = f"SET statement_timeout = {min(limit, MOST_MS)}"
+            if self.raw.info.server_version >= LIMITED_TRANSACTIONS:
+                limits += f"; SET transaction_timeout = {min(limit + self._stalled_ms, MOST_MS)}"
+            await self.raw.execute(limits)
             self.limit_ms = limit
 
 
 class Connections:
     """At most ``options.connections`` connections, made when they are needed; unused ones are closed after `IDLE_S`."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, stalled_s: float = STALLED_S) -> None:
+        """``stalled_s`` is for tests."""
         self.shown = options.shown
         self._options = options
+        self._stalled_s = stalled_s
         self._adapters = adapters()
         self._idle: deque[tuple[float, Connection]] = deque()
         """with the loop's time since which it is idle; the last one was used last"""
@@ -167,6 +194,7 @@ class Connections:
         settings = {
             **_SETTINGS,
             "hnsw.ef_search": options.ef_search,
+            "idle_in_transaction_session_timeout": f"{self._stalled_s * 1000:.0f}",
             # PostgreSQL looks into its own pg_catalog before these. Others may create in public: an operator there
             # that takes the types of a statement exactly would be preferred, and would run as this role.
             "search_path": f"{options.schema},pg_temp",
@@ -179,7 +207,7 @@ class Connections:
                 raw = await self._log_on(given, chosen, connect_s)
         except TimeoutError:
             raise BackendUnreachable(f"{self.shown}: no connection within {options.connect_ms} ms") from None
-        return Connection(raw)
+        return Connection(raw, self._stalled_s)
 
     async def _log_on(self, given: Mapping[str, Any], chosen: str, connect_s: float) -> AsyncConnection[Row]:
         return await AsyncConnection.connect(

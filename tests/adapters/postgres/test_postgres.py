@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import signal
 import socket
 import time
@@ -29,6 +30,7 @@ from adapters.index.lexical import terms
 from adapters.options import read
 from adapters.postgres import Postgres, schema
 from adapters.postgres import query as sql
+from adapters.postgres.backend import WRITE_S
 from adapters.postgres.connections import Connection, Connections
 from adapters.postgres.errors import as_backend_error
 from adapters.postgres.options import Options
@@ -894,6 +896,59 @@ def test_unused_connections_are_closed(postgres_database: Database, tmp_path: Pa
     loop = Ahead()
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(check(loop))
+
+
+async def until_ended(database: Database, pid: int) -> None:
+    """Return once the server has ended this session."""
+    async with asyncio.timeout(20), await psycopg.AsyncConnection.connect(database.admin_url, autocommit=True) as admin:
+        there = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
+        while True:
+            if await (await admin.execute(there, (pid,))).fetchone() == (0,):
+                return
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("over", ["TCP", "a socket"])
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.feature("PostgreSQL: a gateway that stands still while it stores loses its locks, and the others go on")
+async def test_a_gateway_that_stands_still_keeps_no_lock(
+    postgres_database: Database, tmp_path: Path, over: str, rows: int
+) -> None:
+    """Whether it has stored one row or several: after a pipeline the server counts no time by itself."""
+    async with gateway(postgres_database, tmp_path) as backend:
+        await backend.remember(make_samples())
+    chosen = options_of(postgres_database, tmp_path)
+    if over == "a socket":
+        chosen["url"] = re.sub(":[^:@/]+@", "@", postgres_database.socket_url)
+    connections = Connections(read(Options, Opening("postgres", tmp_path, chosen)), stalled_s=0.5)
+    stood: list[int] = []
+
+    async def store(connection: Connection) -> None:
+        async with connection.transaction():
+            await connection.rows("SELECT pg_advisory_xact_lock_shared(1)")
+            await connection.many("INSERT INTO model VALUES (%s, 'x', 1)", [(str(n),) for n in range(rows)])
+            if not stood:
+                stood.append(connection.raw.info.backend_pid)
+                await until_ended(postgres_database, stood[0])
+
+    try:
+        await connections.run(store, 60.0)
+        stored = await connections.run(lambda one: one.rows("SELECT count(*) FROM model WHERE identity = 'x'"), 60.0)
+        assert stored == [(rows,)]
+    finally:
+        await connections.close()
+
+
+@pytest.mark.feature("PostgreSQL: from version 17 on, no transaction of a gateway is longer than its work may take")
+async def test_a_transaction_that_never_ends_is_ended(postgres_database: Database, tmp_path: Path) -> None:
+    """Also one in which no time is counted as idle. What works for as long as it may is not ended."""
+    connections = Connections(read(Options, Opening("postgres", tmp_path, options_of(postgres_database, tmp_path))))
+    limits = "SELECT current_setting('statement_timeout'), current_setting('transaction_timeout')"
+    assert await connections.run(lambda one: one.rows(limits), WRITE_S) == [("32s", "62s")]
+    assert await connections.run(lambda one: one.rows(limits), 60.0) == [("64s", "94s")]
+    kept = "SELECT current_setting('tcp_keepalives_idle'), current_setting('idle_in_transaction_session_timeout')"
+    assert await connections.run(lambda one: one.rows(kept), 60.0) == [("15", "30s")]
+    await connections.close()
 
 
 @pytest.mark.feature("PostgreSQL: a slow query ends at its deadline, here and in the server, and the next one works")
