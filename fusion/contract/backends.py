@@ -228,10 +228,16 @@ class ListsStates(Protocol):
 
 @runtime_checkable
 class CountsEvents(Protocol):
-    """A backend that can cheaply count the events in its own files, so that losses are noticed."""
+    """A backend that can cheaply count the events in its own files or tables, so that losses are noticed.
+
+    One that is not ``embedded`` in the gateway's folder is sent again what it lost.
+    """
 
     async def count(self) -> int | None:
-        """The number of events in its files now; ``None`` if other programs also add and delete memories."""
+        """The number of events that it holds now; ``None`` if other programs also add and delete memories.
+
+        Called once a minute, and less often where it takes long.
+        """
         ...
 
 

@@ -76,7 +76,8 @@ class Health:
         """by store, the damage that the last check could not repair"""
         counting = {name: backend for name, backend in usable.items() if isinstance(backend, CountsEvents)}
         folders = {name: settings.home / "backends" / name for name in counting}
-        self.losses = Losses(journal, {} if damaged else counting, folders)
+        servers = {name for name in counting if not usable[name].features.embedded}
+        self.losses = Losses(journal, {} if damaged else counting, folders, servers, deliverer.wake)
 
     @property
     def uptime_s(self) -> float:

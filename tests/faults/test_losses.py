@@ -203,10 +203,15 @@ class Shelf:
 class Held:
     """A journal and one store; deliveries and deletions wait until the test makes them."""
 
-    def __init__(self, journal: Journal, folder: Path) -> None:
+    def __init__(self, journal: Journal, folder: Path, *, server: bool = False) -> None:
         self.journal, self.folder, self.shelf = journal, folder, Shelf()
-        self.losses = Losses(journal, {"shelf": self.shelf}, {"shelf": folder})
+        self.woken = 0
+        servers = ["shelf"] if server else []
+        self.losses = Losses(journal, {"shelf": self.shelf}, {"shelf": folder}, servers, self.wake)
         self.refs: dict[int, str] = {}
+
+    def wake(self) -> None:
+        self.woken += 1
 
     async def read(self, lines: Iterable[int], batch: str | None = None) -> None:
         """Read these lines of the file: they are new, or current again."""
@@ -251,13 +256,13 @@ class Held:
 
 
 @asynccontextmanager
-async def held(folder: Path) -> AsyncIterator[Held]:
+async def held(folder: Path, *, server: bool = False) -> AsyncIterator[Held]:
     """A home whose store has nothing yet."""
     journal = await Journal.open(folder / "journal.sqlite")
     await journal.outbox.register(["shelf"])
     (folder / "shelf").mkdir()
     try:
-        yield Held(journal, folder / "shelf")
+        yield Held(journal, folder / "shelf", server=server)
     finally:
         await journal.close()
 
@@ -336,6 +341,45 @@ async def test_losses_withdraw_a_report_when_the_store_has_everything_again(tmp_
         assert await home.losses.compare() == {}
         write_count(home.folder, replace(count, surplus=None))
         assert await home.losses.compare() == {}
+
+
+@pytest.mark.feature("a store on a server that lost memories gets them again, and is degraded until it has them")
+async def test_a_server_gets_again_what_it_lost(tmp_path: Path) -> None:
+    """Each loss has everything delivered once, also if some of it never comes back, or the home cannot be written."""
+    async with held(tmp_path, server=True) as home:
+        home.folder.rmdir()
+        home.folder.touch()  # no count is kept there
+        await home.read(range(30))
+        await home.settle()
+        assert await home.losses.compare() == {}
+        home.lose(10)
+        for _ in range(2):
+            (found,) = (await home.losses.compare()).values()
+            assert "at least 10 of its memories are gone that nobody removed; it holds 20" in found
+            assert found.endswith("and they are delivered to it again")
+        await home.deliver()
+        assert await home.losses.compare() == {}
+        assert (len(home.shelf.held), home.woken) == (30, 1)
+        home.lose(5)
+        assert len(await home.losses.compare()) == 1
+        whole = set(home.shelf.held)
+        await home.deliver()
+        home.shelf.held = whole
+        for _ in range(3):
+            assert await home.losses.compare() == {}
+        assert home.woken == 2
+
+
+async def test_a_server_is_compared_by_a_new_home_too(tmp_path: Path) -> None:
+    """It has no count of before, and what was delivered must be there."""
+    async with held(tmp_path, server=True) as home:
+        await home.read(range(30))
+        await home.settle()
+        home.lose(10)
+        assert len(await home.losses.compare()) == 1
+        await home.settle()
+        assert await home.losses.compare() == {}
+        assert (len(home.shelf.held), home.woken) == (30, 1)
 
 
 LINES = st.sets(st.integers(0, 3))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,7 +26,7 @@ from tests.postgres.servers import Database
 ADA = Scope(user_id="ada")
 
 
-def settings_of(home: Path, database: Database) -> Settings:
+def settings_of(home: Path, database: Database, /, **more: object) -> Settings:
     password = str(urlsplit(database.url).password)
     (file := home.parent / "password").write_text(password)
     table = {
@@ -33,7 +36,32 @@ def settings_of(home: Path, database: Database) -> Settings:
         "connect_ms": PATIENT_MS,
         "deadline_ms": PATIENT_MS,
     }
-    return load(home=home, embedder={"adapter": ""}, backends_only=True, backends={"postgres": table})
+    return load(home=home, embedder={"adapter": ""}, backends_only=True, backends={"postgres": table}, **more)
+
+
+def shared(home: Path, database: Database) -> Settings:
+    """The journal is in the same database; counts are compared when the test asks for it."""
+    return settings_of(home, database, database={"url": database.url}, checks={"compare_s": 0})
+
+
+async def remember(gateway: Gateway, *texts: str) -> None:
+    await gateway.remember([NewMemory(text, ADA) for text in texts])
+    await gateway.settle()
+
+
+async def until_it_has(gateway: Gateway, items: int) -> None:
+    """Return once the store has so many and waits for no more: a delivery that failed is tried again after a pause."""
+    async with asyncio.timeout(60):
+        while True:
+            state = await state_of(gateway)
+            if (state["items"], state["backlog"]) == (items, 0):
+                return
+            await asyncio.sleep(0.02)
+
+
+async def state_of(gateway: Gateway) -> Mapping[str, Any]:
+    [state] = await gateway.backends()
+    return state
 
 
 @pytest.mark.feature("PostgreSQL as the only store: remember, ask, forget; an emptied database is filled at a start")
@@ -58,3 +86,33 @@ async def test_a_gateway_with_postgres_alone(home: Path, postgres_database: Data
         assert "The harbour opens at six." in (await gateway.fuse("When does the harbour open?", scope=ADA)).block
         assert [state["items"] for state in await gateway.backends()] == [1]
         assert harbour.ref != bees.ref
+
+
+LOST = "postgres: at least 3 of its memories are gone that nobody removed; it holds 1. The journal has them, and they "
+
+
+@pytest.mark.parametrize("home_is_new", [False, True])
+@pytest.mark.feature("PostgreSQL: memories that the database lost are delivered again, also after others were stored")
+async def test_lost_memories_are_delivered_again(
+    tmp_path: Path, postgres_database: Database, home_is_new: bool
+) -> None:
+    """By a gateway that has compared counts before, or by one with a new home. Nothing is done a second time."""
+    async with Gateway.open(shared(tmp_path / "a", postgres_database)) as one:
+        await remember(one, "Marta keeps bees.", "The harbour opens at six.", "The mast is of spruce.")
+        async with Gateway.open(shared(tmp_path / "b", postgres_database)) as other:
+            if not home_is_new:
+                assert await other.health.compare() == {}
+            with psycopg.connect(postgres_database.url) as restoring:
+                restoring.execute("DROP SCHEMA memory_fusion CASCADE")
+            assert (await state_of(one))["items"] == 0
+            await one.remember([NewMemory("The keel is of oak.", ADA)])
+            await until_it_has(one, 1)
+            found = await other.health.compare()
+            assert found["postgres"].startswith(LOST)
+            assert (await state_of(other))["degraded"]
+            await other.settle()
+            assert "bees" in (await other.fuse("Who keeps bees?", scope=ADA)).block
+            for gateway in (other, one):
+                assert await gateway.health.compare() == {}
+                state = await state_of(gateway)
+                assert (state["items"], state["backlog"], state["degraded"]) == (4, 0, False)

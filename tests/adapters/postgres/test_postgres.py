@@ -37,6 +37,7 @@ from adapters.postgres.options import Options
 from adapters.postgres.query import Asked, Statistics
 from fusion.contract import (
     Backend,
+    CountsEvents,
     Describes,
     Embedder,
     FindsNeighbours,
@@ -137,9 +138,10 @@ class TestPostgres(BackendContract):
         return await opened(self.database, folder, FakeEmbedder())
 
     async def test_has_its_ports(self, backend: Backend) -> None:
-        """It stores, forgets, finds neighbours, lists, describes, keeps states, and can be waited for."""
+        """It stores, forgets, finds neighbours, lists, counts, describes, keeps states, and can be waited for."""
         for port in (
-            Remembers, Forgets, ForgetsMany, FindsNeighbours, ListsEvents, Describes, StoresState, Settles,
+            Remembers, Forgets, ForgetsMany, FindsNeighbours, ListsEvents, CountsEvents, Describes, StoresState,
+            Settles,
         ):  # fmt: skip
             assert isinstance(backend, port)
 
@@ -1011,11 +1013,13 @@ async def test_tables_of_a_newer_version_are_left_alone(postgres_database: Datab
 async def test_a_dropped_schema_is_made_again_by_the_next_delivery(postgres_database: Database, tmp_path: Path) -> None:
     """`describe` then says that it is empty, which makes a gateway deliver everything again at its next start."""
     async with gateway(postgres_database, tmp_path) as backend:
+        assert await backend.count() == 0
         await backend.remember(make_samples())
+        assert await backend.count() == 12
         assert len(await backend.search(make_query("greyhound"))) == 12
         with psycopg.connect(postgres_database.url) as other:
             other.execute("DROP SCHEMA memory_fusion CASCADE")
-        assert (await backend.describe()).items == 0
+        assert (await backend.describe()).items == await backend.count() == 0
         assert "tables are gone" in str(await fault_of(backend))
         assert await backend.search(make_query("greyhound")) == []
         await backend.remember(make_samples())
