@@ -24,7 +24,7 @@ from fusion.journal.idempotency import reused
 from fusion.journal.journal import Around
 from fusion.journal.retire import CompleteFile, SourceCount
 from fusion.lib.annotations import CURATED, annotations_of
-from fusion.lib.clean import clean
+from fusion.lib.clean import clean, is_one_line
 from fusion.lib.clock import Clock, utc_now
 from fusion.lib.envelope import without_own_block, without_whole_blocks
 from fusion.lib.ids import UuidSource, uuid7
@@ -57,9 +57,9 @@ def not_one_line(text: str) -> str | None:
     Blocks cite references, so each must be one line of visible characters. References are identities, so a wrong one is
     refused and not corrected.
     """
-    if "\n" in text or "\t" in text or "\U0010ffff" in text or clean(text)[1]:
-        return "has a line break, a tab or an invisible character; write it as one plain line"
-    return None
+    return (
+        None if is_one_line(text) else "has a line break, a tab or an invisible character; write it as one plain line"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,11 @@ def clean(text: str) -> tuple[str, int]:
     return kept, breaks + surrogates + len(text) - len(kept)
 
 
+def is_one_line(text: str) -> bool:
+    """Whether a text is one line of visible characters, as an id, a reference or a tag has to be."""
+    return not ("\n" in text or "\t" in text or "\U0010ffff" in text or clean(text)[1])
+
+
 def _earned(run: re.Match[str]) -> str:
     """Of a run of joiners and selectors what its neighbours give a meaning: one selector, then one joiner."""
     text, characters = run.string, run.group()

@@ -16,6 +16,7 @@ from typing import Any, get_args
 from fusion.contract import LIFETIMES, Event, Moment, Priority, Provenance, StateChange
 from fusion.errors import BadInput
 from fusion.lib.annotations import Annotations
+from fusion.lib.clean import is_one_line
 from fusion.lib.importance import parse_importance
 from fusion.lib.moment import moment
 from fusion.lib.provenance import parse_provenance
@@ -61,6 +62,8 @@ def to_stated(
         raise BadInput(f"priority: give one of {', '.join(PRIORITIES)}")
     if len(tags) > MAX_TAGS or any(not tag.strip() or len(tag) > MAX_TAG_CHARS for tag in tags):
         raise BadInput(f"tags: at most {MAX_TAGS}, each with 1 to {MAX_TAG_CHARS} characters")
+    if not all(map(is_one_line, tags)):
+        raise BadInput("tags: one has a line break, a tab or an invisible character; write each as one plain line")
     written = json.dumps(metadata, sort_keys=True) if metadata else ""
     if len(written) > MAX_METADATA_CHARS:
         raise BadInput(f"metadata: at most {MAX_METADATA_CHARS} characters of JSON")
@@ -95,7 +98,7 @@ def from_stated(event: Event) -> StateChange:
         change["priority"] = priority
     if (due := _due(given.get("due"))) is not None:
         change["due"] = due
-    tags = tuple(value for name, value in event.stated if name == "tag")
+    tags = tuple(value for name, value in event.stated if name == "tag" and is_one_line(value))
     if tags:
         change["tags"] = tags
     for name, value in event.stated:
@@ -113,7 +116,8 @@ def from_stated(event: Event) -> StateChange:
 
 def annotated(found: Annotations) -> tuple[tuple[str, str], ...]:
     """The pairs of `Event.stated` for the annotations of a file; a trigger is a tag, which a question can name."""
-    pairs = [("tag", trigger) for trigger in found.triggers[:MAX_TAGS] if len(trigger) <= MAX_TAG_CHARS]
+    triggers = dict.fromkeys(" ".join(trigger.split()) for trigger in found.triggers[:MAX_TAGS])  # one may have a tab
+    pairs = [("tag", trigger) for trigger in triggers if len(trigger) <= MAX_TAG_CHARS]
     if found.importance is not None:
         pairs.insert(0, ("importance", repr(found.importance / 10)))
     if found.project is not None and len(found.project) <= MAX_PROJECT_CHARS:

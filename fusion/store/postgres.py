@@ -52,6 +52,7 @@ from fusion.store.postgres_sql import (
     CHANGED,
     FEED,
     FUNCTIONS,
+    JSON_FUNCTIONS,
     LAST_CHANGE,
     RECEIPTS,
     SAFE_PATH,
@@ -408,7 +409,9 @@ class Server:
             case errors.ProgramLimitExceeded():
                 return BadInput("a name in this request, or several together, is too long: use shorter ids and names")
             case errors.DataError():
-                return BadInput(f"PostgreSQL cannot store a value of this request ({_first_line(error)})")
+                # A read fails at a value that is stored, too.
+                why = _first_line(error)
+                return BadInput(f"PostgreSQL cannot take a value of this request, or read one that is stored ({why})")
             case psycopg.OperationalError() | psycopg.InterfaceError():
                 return self._unreachable(error)
         return error
@@ -554,7 +557,7 @@ def create_schema(raw: psycopg.Connection[Any], tenant: str, steps: Sequence[str
     raw.execute(registered, (schema, _readable_name(tenant)))
     raw.execute(f"create schema {schema}")
     raw.execute(chosen(schema))
-    raw.execute(FUNCTIONS)
+    raw.execute(FUNCTIONS + JSON_FUNCTIONS)
     raw.execute("create table version(version bigint not null, oldest bigint not null)")
     raw.execute("insert into version values(%s, %s)", (len(steps), oldest))
     for made in whole_schema(steps):
@@ -741,6 +744,7 @@ class Database(database.Database):
             else:
                 self._select(raw)
                 version = self._migrate(raw, steps, oldest)
+                self._replace_functions(raw)
             for table, made in SHARED.items():
                 if raw.execute("select to_regclass(%s)", (table,)).fetchone() == (None,):  # a replica makes none
                     raw.execute(made)
@@ -779,6 +783,11 @@ class Database(database.Database):
         if version < len(steps):
             raw.execute("update version set version = %s, oldest = greatest(oldest, %s)", (len(steps), oldest))
         return int(version)
+
+    def _replace_functions(self, raw: psycopg.Connection[Any]) -> None:
+        """Make the functions that read JSON anew in a schema of a version whose functions fail at a NUL."""
+        if raw.execute("select to_regprocedure('json_of(text)')").fetchone() == (None,):  # a replica makes none
+            raw.execute(JSON_FUNCTIONS)
 
     def _add_missing(self, raw: psycopg.Connection[Any], columns: str) -> tuple[str, ...]:
         if not columns:

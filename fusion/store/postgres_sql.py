@@ -1,7 +1,7 @@
 """Translates the SQL that modules write for both databases into PostgreSQL's, and a SQLite schema into one of its own.
 
 Where PostgreSQL has no word for something, the schema of each tenant defines a function, or a table, of the same name
-(`FUNCTIONS`). What needs another form is rewritten here, once per statement.
+(`FUNCTIONS` and `JSON_FUNCTIONS`). What needs another form is rewritten here, once per statement.
 """
 
 from __future__ import annotations
@@ -36,15 +36,6 @@ $$;
 create function max(bigint, bigint) returns bigint immutable parallel safe language sql as $$
     select greatest($1, $2)
 $$;
-create function json_extract(text, text) returns text immutable parallel safe language sql as $$
-    select cast($1 as json) #>> string_to_array(substr($2, 3), '.')
-$$;
-create function json_type(text, text) returns text immutable parallel safe language sql as $$
-    select json_typeof(cast($1 as json) #> string_to_array(substr($2, 3), '.'))
-$$;
-create function json_each(text, text) returns table(value text) immutable parallel safe language sql as $$
-    select json_array_elements_text(cast($1 as json) #> string_to_array(substr($2, 3), '.'))
-$$;
 create function lexemes(text) returns tsvector immutable parallel safe language sql as $$
     select array_to_tsvector(array(
         select word from unnest(string_to_array($1, ' ')) word where length(word) between 1 and 500
@@ -53,6 +44,27 @@ $$;
 create function refuse() returns trigger language plpgsql as $$ begin raise exception '%', tg_argv[0]; end $$;
 """
 """what SQLite has and PostgreSQL lacks; numbers come from a table, so that a rollback takes them back as SQLite does"""
+
+JSON_FUNCTIONS = r"""
+create or replace function json_of(text) returns text immutable parallel safe language sql as $$
+    select case when strpos($1, E'\\u0000') = 0 then $1
+    else replace(replace($1, E'\\\\', E'\\u005c'), E'\\u0000', E'\\udbff\\udfff') end
+$$;
+create or replace function json_extract(text, text) returns text immutable parallel safe language sql as $$
+    select cast(json_of($1) as json) #>> string_to_array(substr($2, 3), '.')
+$$;
+create or replace function json_type(text, text) returns text immutable parallel safe language sql as $$
+    select json_typeof(cast(json_of($1) as json) #> string_to_array(substr($2, 3), '.'))
+$$;
+create or replace function json_each(text, text) returns table(value text) immutable parallel safe language sql as $$
+    select json_array_elements_text(cast(json_of($1) as json) #> string_to_array(substr($2, 3), '.'))
+$$;
+"""
+"""What reads a value of JSON. PostgreSQL reads nothing of a text that has the escape of a NUL, wherever it is, so that
+one such row fails each query that looks at it. `json_of` writes the stand-in for a NUL in its place. First it writes
+each escaped backslash as a number: what is left of ``\\u0000`` then is a NUL, and not the text behind a backslash.
+
+A schema of a version before has no `json_of`, and other functions of these names."""
 
 FEED = """
 create table change(commits bigint not null, kind text collate "C" not null, item text collate "C" not null);

@@ -15,7 +15,7 @@ from mcp import Client
 from typer.testing import CliRunner
 
 from fusion.client import AsyncClient
-from fusion.contract import Scope
+from fusion.contract import Event, Scope
 from fusion.doors.cli import app
 from fusion.doors.http.app import create_app
 from fusion.doors.mcp.server import tools_server
@@ -24,7 +24,8 @@ from fusion.doors.memory_batches import wire_form
 from fusion.errors import BadInput, NotFound
 from fusion.gateway.gateway import Gateway
 from fusion.ingest.intake import NewMemory
-from fusion.lib.stated_fields import to_stated
+from fusion.lib.annotations import Annotations
+from fusion.lib.stated_fields import annotated, from_stated, to_stated
 from fusion.sources.readers import read
 from fusion.trust import allow
 from fusion.trust.token import reader_key
@@ -44,6 +45,10 @@ STATED: Mapping[str, Any] = {
 }
 SHOWN = {"lifetime": "ttl", "confidence": 0.9, "importance": 0.8, "tags": ["ops", "on call"]}
 """the state of such a memory"""
+
+
+BAD_TAGS = ("a\0b", "a\nb", "a\tb", "a\x1bb", "a\u2028b", "a\u200bb", "a\U0010ffffb")
+"""tags that are no line of visible characters"""
 
 
 @pytest.fixture
@@ -227,6 +232,7 @@ async def test_an_ordinary_key_raises_no_trust(tmp_path: Path) -> None:
         ({"trust": "holy"}, "trust"),
         ({"tags": [""]}, "tags"),
         ({"tags": ["x"] * 65}, "tags"),
+        *(({"tags": ["x", tag]}, r"tags\[1\]: has a line break, a tab or an invisible") for tag in BAD_TAGS),
         ({"metadata": []}, "metadata"),
         ({"metadata": {"a": "x" * 5000}}, "metadata: at most 4096 characters"),
         ({"metadata": {"key": "AKIAIOSFODNN7EXAMPLE"}}, "metadata has a secret in it"),
@@ -235,6 +241,52 @@ async def test_an_ordinary_key_raises_no_trust(tmp_path: Path) -> None:
 async def test_wrong_values_are_refused(client: AsyncClient, given: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said):
         await client.remember({"text": TEXT, "user_id": "ada", **given})
+
+
+@pytest.mark.feature("a tag is one line of visible characters at every door; one that is not is refused or left out")
+@pytest.mark.parametrize("tag", BAD_TAGS)
+async def test_every_door_refuses_a_tag_that_is_no_line(client: AsyncClient, tag: str) -> None:
+    """A NUL in a tag of one memory broke lists and a job of all with PostgreSQL."""
+    said = "has a line break, a tab or an invisible character"
+    [kept] = (await client.remember({"text": TEXT, "tags": ["ops"]}))["memories"]
+    with pytest.raises(BadInput, match=rf"tags\[0\]: {said}"):
+        await client.set_state(kept["ref"], tags=[tag])
+    with pytest.raises(BadInput, match=rf"tags\[0\]: {said}"):
+        await client.propose({"text": TEXT, "tags": [tag]})
+
+    async def caller_of(context: Any) -> Caller:
+        return Caller(client, {})
+
+    async with Client(tools_server(caller_of)) as tools:
+        for tool in ("memory_store", "memory_propose"):
+            sent = await tools.call_tool(tool, {"text": TEXT, "tags": [tag]})
+            assert sent.is_error
+            assert said in str(sent.content)
+    assert (await client.memory(kept["ref"]))["state"]["tags"] == ["ops"]
+
+
+@pytest.mark.parametrize("command", [["remember", TEXT], ["state", "m1"], ["propose", TEXT]])
+def test_commands_refuse_a_tag_that_is_no_line(tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "fusion.toml").write_text(SMALL)
+    allow(tmp_path)
+    run = CliRunner().invoke(app, [*command, "--tag", "a\nb", "--home", str(tmp_path), "--direct"])
+    assert run.exit_code == 2, run.output
+    assert "has a line break, a tab or an invisible character" in run.output
+
+
+@pytest.mark.parametrize("tag", BAD_TAGS)
+def test_stated_tags_that_are_no_line_do_not_count(tag: str) -> None:
+    """An event of a version before, or of an export, may have one; a program that states one is refused."""
+    with pytest.raises(BadInput, match="tags: one has a line break, a tab or an invisible character"):
+        to_stated(tags=["ops", tag])
+    now = datetime.now().astimezone()
+    event = Event("e1", TEXT, now, stated=(("tag", "ops"), ("tag", tag)))
+    assert from_stated(event) == {"tags": ("ops",)}
+    assert from_stated(Event("e1", TEXT, now, stated=(("tag", tag),))) == {}
+
+
+def test_a_tab_in_a_trigger_is_a_space_in_its_tag() -> None:
+    assert annotated(Annotations(triggers=("gateway\tsetup", "gateway setup"))) == (("tag", "gateway setup"),)
 
 
 async def test_memory_with_seconds_to_live_is_answered_until_then(gateway: Gateway) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -233,6 +234,30 @@ async def test_every_reading_function_returns_the_same(both: list[Journal]) -> N
             different[name] = (of_file, of_server)
     assert raised == {}
     assert different == {}
+
+
+TAGGED = {"tags": ["a\0\0b", "\\u0000", "\\\0"], "importance": 0.8, "due": {"utc": "2026-03-02T09:00:00Z"}}
+
+
+@pytest.mark.feature("journals in PostgreSQL: a NUL in what is stored of one memory breaks no read, list or job")
+async def test_a_stored_nul_breaks_no_read(both: list[Journal]) -> None:
+    """Versions before took one in a tag. PostgreSQL reads nothing of JSON that has its escape."""
+    written = json.dumps(TAGGED)
+
+    def store(db: Any) -> None:
+        db.execute("update event set state = ? where event_id in ('e2', 'e4')", (written,))
+        db.execute("update state_change set after = ? where item = 'e31'", (written,))
+        db.execute("update job_run set receipt = ?", (json.dumps({"host": "h1", "faults": {"a": "b\0"}}),))
+
+    for journal in both:
+        await journal.write(store)
+    await test_every_reading_function_returns_the_same(both)
+    for journal in both:
+        chosen = Browse(ANA, tag="\\u0000", state="all")
+        assert [one.event.event_id for one in (await journal.read(browsing.browse, chosen, NOW)).records] == [
+            "e4",
+            "e2",
+        ]
 
 
 async def test_an_export_of_either_database_is_merged_into_the_other(

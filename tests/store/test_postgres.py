@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import sqlite3
 import threading
@@ -28,6 +29,7 @@ from fusion.errors import (
 from fusion.journal import watermark
 from fusion.journal.schema import OLDEST, STEPS
 from fusion.store.rows import EVENT_COLUMNS
+from fusion.store.tables import FOR_NUL, NUL
 from tests.postgres.servers import Database as Place
 from tests.postgres.servers import PostgreSQL
 from tests.postgres.traps import set_traps, sprung, step_into_a_trap
@@ -726,6 +728,67 @@ async def test_a_promoted_replica_does_not_know_a_transaction_that_it_lacks(tmp_
             server.committed(lost)
         await database.close()
         server.close()
+
+
+# JSON -----------------------------------------------------------------------------------------------------------------
+
+VALUES_OF_JSON = [
+    "a\0b",
+    "\0\0",
+    "\\u0000",
+    "\\\0",
+    "\\\\u0000",
+    "\\\\\0",
+    '"\0\\"',
+    "\\u0000\0\\",
+    "\\",
+    "é \U0001f9ff",
+]
+READ_JSON = (
+    "select json_extract(v, '$.v') as one, json_type(v, '$.v') as kind, "
+    "(select string_agg(t.value, '|') from json_each(v, '$.all') t) as every from (select cast(? as text) as v) as j"
+)
+
+
+@pytest.mark.parametrize("value", VALUES_OF_JSON)
+async def test_json_with_a_nul_is_read_with_its_stand_in(database: Database, value: str) -> None:
+    """PostgreSQL reads nothing of a text that has the escape of a NUL; a backslash before ``u0000`` is none."""
+    [row] = await database.rows(READ_JSON, (json.dumps({"v": value, "all": [value, "x"]}),))
+    expected = value.replace(NUL, FOR_NUL)
+    assert (row["one"], row["kind"], row["every"]) == (expected, "string", f"{expected}|x")
+
+
+BEFORE_JSON_OF = """
+create or replace function json_extract(text, text) returns text immutable parallel safe language sql as $$
+    select cast($1 as json) #>> string_to_array(substr($2, 3), '.')
+$$;
+create or replace function json_type(text, text) returns text immutable parallel safe language sql as $$
+    select json_typeof(cast($1 as json) #> string_to_array(substr($2, 3), '.'))
+$$;
+create or replace function json_each(text, text) returns table(value text) immutable parallel safe language sql as $$
+    select json_array_elements_text(cast($1 as json) #> string_to_array(substr($2, 3), '.'))
+$$;
+drop function if exists json_of(text);
+"""
+"""the functions that the versions before made"""
+
+
+async def test_a_schema_of_a_version_before_reads_a_nul_too(server: Server) -> None:
+    """A start replaces its functions, and does so once. A gateway that runs already has the new ones at once."""
+    before = await open_tenant(server)
+    given = (json.dumps({"v": "a\0b", "all": []}),)
+    await before.write(lambda db: db.raw.execute(BEFORE_JSON_OF))
+    said = r"cannot take a value of this request, or read one that is stored \(unsupported Unicode"
+    with pytest.raises(BadInput, match=said):  # a read stores nothing
+        await before.rows(READ_JSON, given)
+    after = await open_tenant(server)
+    made = "select xmin from pg_proc where oid = to_regprocedure('json_of(text)')"
+    [first] = await after.rows(made)
+    again = await open_tenant(server)
+    assert await again.rows(made) == [first]
+    for one in (before, after, again):
+        assert [row["one"] for row in await one.rows(READ_JSON, given)] == [f"a{FOR_NUL}b"]
+        await one.close()
 
 
 async def test_a_word_that_is_too_long_for_a_search_is_left_out_of_it(database: Database) -> None:

@@ -191,9 +191,8 @@ StatedProvenance = Annotated[
     ),
 ]
 DueTime = Annotated[str, Field(max_length=64), AfterValidator(due_as_written)]
-Tags = Annotated[
-    tuple[Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARS)], ...], Field(max_length=MAX_TAGS, strict=False)
-]
+_Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARS), AfterValidator(one_line)]
+Tags = Annotated[tuple[_Tag, ...], Field(max_length=MAX_TAGS, strict=False)]
 QueryText = Annotated[
     str,
     Field(json_schema_extra={"minLength": 1, "maxLength": QUERY_LIMIT}),
