@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from fusion.contract import Scope
 from fusion.errors import NotFound
@@ -17,6 +17,8 @@ from fusion.store.rows import time_of
 LEDGER = "observations"
 """the name of the ledger where receipts name a backend"""
 NOTHING = ForgetResult(False, ())
+_FIRST = datetime.min.replace(tzinfo=UTC)
+"""the beginning of the calendar; nothing is before it, and no time can be subtracted from it"""
 
 
 def is_episode(ref: str) -> bool:
@@ -44,6 +46,8 @@ async def forget_episodes(forgetter: ObservationForgetter, request: ForgetReques
         rows = await forgetter.named(refs, request.scope) if refs else []
     elif request.query is not None or request.criteria.document is not None or request.cursor is not None:
         return NOTHING
+    elif request.criteria.before == _FIRST:
+        rows = []
     else:
         rows = await forgetter.found(_wanted(request), limit + 1)
     chosen = rows if request.refs else rows[:limit]

@@ -358,6 +358,20 @@ async def test_forgetting_a_session_or_a_time_reaches_observations(home: Path) -
         assert {*by_both.missing} == {"ep:99", "m99"}
 
 
+async def test_nothing_is_before_the_first_day(home: Path) -> None:
+    """No time can be subtracted from the first one; an observation of that very time is not before it."""
+    first = datetime.min.replace(tzinfo=UTC)
+    async with Gateway.open(small(home)) as gateway:
+        await gateway.append_episodes([result("one", ts=first), result("two")])
+        for before in (first, first + timedelta(microseconds=1)):
+            asked = ForgetRequest(SESSION, criteria=Criteria(before=before), dry_run=True)
+            preview = await gateway.forget_many(asked)
+            assert [one.text for one in preview.found] == (["stdout: one"] if before > first else [])
+        done = await gateway.forget_many(ForgetRequest(SESSION, criteria=Criteria(before=first)))
+        assert (done.found, done.receipts) == ((), ())
+        assert len((await gateway.query_episodes(EpisodeQuery(NADIA)))["episodes"]) == 2
+
+
 async def test_forgetting_a_memory_forgets_the_observations_that_quote_it(home: Path) -> None:
     async with Gateway.open(small(home)) as gateway:
         (ref,) = await remember(gateway, SECRET)

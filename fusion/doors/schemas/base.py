@@ -122,6 +122,16 @@ def until(value: object) -> object:
         raise ValueError("is beyond the end of the calendar") from None
 
 
+def _with_seconds(now: datetime) -> datetime:
+    """Refuse the last microseconds of the calendar: receipts have a time as a float of seconds, and theirs is that of
+    the year 10000."""
+    try:
+        datetime.fromtimestamp(now.timestamp(), UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("is beyond the end of the calendar") from None
+    return now
+
+
 def _zone(name: str) -> str:
     """Refuse a name that is no time zone's: the question would be answered for other days."""
     if name != "UTC" and zone_of(name) is UTC:
@@ -209,7 +219,10 @@ AskerZone = Annotated[
     Annotated[str, Field(min_length=1, max_length=64), AfterValidator(printable), AfterValidator(_zone)] | None,
     Field(description="the asker's, in which yesterday ends: Europe/Berlin; by default the home's"),
 ]
-Now = Annotated[Since | None, Field(description="when it is asked, if not now: what yesterday counts from")]
+Now = Annotated[
+    Annotated[Since, AfterValidator(_with_seconds)] | None,
+    Field(description="when it is asked, if not now: what yesterday counts from"),
+]
 Refs = Annotated[tuple[Reference, ...], Field(max_length=1000, strict=False)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1, max_length=64, strict=False)]
 Entities = Annotated[tuple[EntityName, ...], Field(max_length=MAX_ENTITIES, strict=False)]

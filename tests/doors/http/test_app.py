@@ -192,6 +192,7 @@ class TestBadBodies:
             b'{"query": "q", "timeout_ms": -1}',
             b'{"query": "q", "as_of": "yesterday"}',
             b'{"query": "q", "as_of": "0001-01-01T00:00:00+14:00"}',
+            b'{"query": "q", "now": "9999-12-31T23:59:59.999999Z"}',
             b'{"query": "q", "backends": []}',
             b'{"query": "q", "agent_id": ""}',
             b'{"query": ' + b"[" * 1000 + b"]" * 1000 + b"}",
