@@ -28,7 +28,7 @@ from adapters.options import FULL_FEATURES, read, verified
 from adapters.postgres import query as sql
 from adapters.postgres import schema
 from adapters.postgres.connections import Connection, Connections, Row
-from adapters.postgres.errors import with_fix
+from adapters.postgres.errors import tables_gone, with_fix
 from adapters.postgres.options import Options
 from adapters.postgres.values import HalfVector, escaped, stored, written
 from fusion.contract import (
@@ -80,6 +80,8 @@ class Postgres:
         self._preparing = asyncio.Lock()
         self._ready = False
         self._found = (False, False)
+        self._had = False
+        """whether there were tables at the last look, so that it is a fault if there are none"""
         self._pgvector = ""
         """the schema that pgvector is in, once there are vectors"""
         self._statistics: dict[Scope, tuple[float, sql.Statistics]] = {}
@@ -195,9 +197,15 @@ class Postgres:
         return self._found
 
     async def _look(self, connection: Connection) -> tuple[bool, bool]:
-        """Look for memories, and for vectors of this model. If only these are missing, they are made in the
-        background."""
+        """Look for memories, and for vectors of this model. If only these are missing, they are made in the background.
+
+        Raises BackendUnreachable if the tables are gone.
+        """
         found = await schema.tables(connection, self._embedder)
+        if not found[0] and (self._had or await schema.was_made(connection)):
+            # To answer that there is nothing would be to say that nothing was ever remembered.
+            raise tables_gone(self._options.shown, "no memory")
+        self._had = found[0]
         if found == (True, False) and self._embedder is not None:
             self._ready, self._found = False, found
             self._backfill.start(retry=False)
@@ -331,7 +339,7 @@ class Postgres:
                 self._pgvector = await self._connections.run(
                     lambda c: schema.prepare(c, self._options.schema, self._embedder), WRITE_S
                 )
-                self._ready = True
+                self._ready = self._had = True
 
     # State
 
@@ -364,7 +372,7 @@ class Postgres:
 
     async def count(self) -> int:
         """Counted in an index, as by `describe`, which asks more often: a number that is kept would be a row that all
-        gateways wait for."""
+        gateways wait for. Without tables there are none, so that they are delivered again."""
 
         async def work(connection: Connection) -> int:
             if not (await schema.tables(connection, None))[0]:

@@ -74,9 +74,7 @@ def as_backend_error(error: Exception, server: str) -> FusionError:
         case errors.DeadlockDetected() | errors.SerializationFailure() | errors.LockNotAvailable():
             return BackendTimeout(f"{server} was busy until the end ({code})")
         case errors.UndefinedTable() | errors.InvalidSchemaName():
-            return InvalidAnswer(
-                f"{server}: the tables are gone ({code}). Fix: restart the gateway, which makes and fills them again"
-            )
+            return tables_gone(server, code)
         case errors.DataCorrupted() | errors.IndexCorrupted():
             return BackendUnreachable(f"{server} is damaged ({code}). Fix: restore it from a backup")
         case psycopg.OperationalError() | psycopg.InterfaceError() if getattr(error, "sqlstate", None) is None:
@@ -86,6 +84,14 @@ def as_backend_error(error: Exception, server: str) -> FusionError:
         case psycopg.Error():
             return InvalidAnswer(f"{server} failed on the gateway's query ({code})")
     return InvalidAnswer(f"{server}: the answer is not PostgreSQL's ({code})")
+
+
+def tables_gone(server: str, code: str) -> BackendUnreachable:
+    """A fault of the backend, not of what it was sent: deliveries wait, and the next one makes the tables."""
+    return BackendUnreachable(
+        f"{server}: the tables are gone ({code}). The next delivery makes them, and the journal fills them again. Fix: "
+        "if they are still gone after a few minutes, restart the gateway"
+    )
 
 
 def with_fix(error: BackendError | FusionError) -> str:

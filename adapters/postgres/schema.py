@@ -1,9 +1,9 @@
 """The tables: the memories, and for each embedding model a table of its vectors.
 
-A migration is a list of statements; the table `version` has the number of those that were run. They are run under a
-lock, so that gateways which start at once do not meet. A table of vectors belongs to one model, because vectors of two
-models must never be compared: with another model there is a new one, and the old one stays, as another gateway may be
-using it.
+A migration is a list of statements; the table `version` has the number of those that were run. If the memories are gone
+all the same, all are run again. They are run under a lock, so that gateways which start at once do not meet. A table of
+vectors belongs to one model, because vectors of two models must never be compared: with another model there is a new
+one, and the old one stays, as another gateway may be using it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ LEAST_PGVECTOR = (0, 8)
 SMALL = 64 * 8192
 """bytes of memories, some five hundred, up to which any plan is a good one"""
 
-_OURS = (
-    "EXISTS (SELECT FROM pg_class WHERE relname = %s "
-    "AND relnamespace = to_regnamespace(split_part(current_setting('search_path'), ',', 1))::oid)"
-)
+_IN_OURS = "relnamespace = to_regnamespace(split_part(current_setting('search_path'), ',', 1))::oid"
+_OURS = f"EXISTS (SELECT FROM pg_class WHERE relname = %s AND {_IN_OURS})"
 """whether a table or an index is in the tenant's own schema"""
 _PGVECTOR = (
     "SELECT quote_ident(nspname::text), extversion, has_schema_privilege(n.oid, 'USAGE') "
@@ -37,6 +35,9 @@ _HOME_OF_PGVECTOR = (
 """the schema in which it is made if it is missing; that of a tenant may be dropped"""
 
 _COLUMNS = EVENT_COLUMNS.replace(" integer", " bigint").replace("event_id text", 'event_id text COLLATE "C"', 1)
+_MODEL = (
+    "CREATE TABLE IF NOT EXISTS model (vectors text PRIMARY KEY, identity text NOT NULL, dimensions integer NOT NULL)"
+)
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         f"""CREATE TABLE memory (
@@ -52,7 +53,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX memory_time ON memory (coalesce(at, recorded_at))",
         "CREATE INDEX memory_document ON memory (document, place_start) WHERE document IS NOT NULL",
         "CREATE INDEX memory_successor ON memory (supersedes) WHERE supersedes IS NOT NULL",
-        "CREATE TABLE model (vectors text PRIMARY KEY, identity text NOT NULL, dimensions integer NOT NULL)",
+        _MODEL,
     ),
 )
 """`escaped` says whether a text is (`adapters.postgres.values`); `terms` are those of `adapters.index.lexical`, and
@@ -140,13 +141,26 @@ async def _migrate(connection: Connection) -> None:
             f"its tables were written by a newer version of memory-fusion (schema {number}, ours is {len(MIGRATIONS)})"
             ". Fix: install that version, or a newer one"
         )
+    if number and not (await tables(connection, None))[0]:
+        number = 0
+        await _drop_vectors(connection)
     for migration in MIGRATIONS[number:]:
         for statement in migration:
             await connection.rows(statement)
+    await connection.rows(_MODEL)  # it may be missing alone
     if not found:
         await connection.rows("INSERT INTO version VALUES (%s)", (len(MIGRATIONS),))
     elif number < len(MIGRATIONS):
         await connection.rows("UPDATE version SET number = %s", (len(MIGRATIONS),))
+
+
+async def _drop_vectors(connection: Connection) -> None:
+    """Drop the vectors of all models: `DROP TABLE memory CASCADE` leaves them, and the numbers of memories start anew,
+    so they would be taken for those of other memories."""
+    for (name,) in await connection.rows(
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '^vectors_[0-9a-f]{16}$' AND " + _IN_OURS
+    ):
+        await connection.rows(f"DROP TABLE {name}")
 
 
 async def _create_vectors(connection: Connection, embedder: Embedder, vector_schema: str) -> None:
@@ -187,6 +201,12 @@ async def analyse(connection: Connection, vectors: str) -> None:
     Its autovacuum does that within a minute, or never where it is off. Until then a question takes four times the CPU.
     """
     await connection.rows(f"ANALYZE (SKIP_LOCKED) memory{', ' * bool(vectors)}{vectors}")
+
+
+async def was_made(connection: Connection) -> bool:
+    """Whether the tables were made once, also if that of the memories is gone."""
+    [(made,)] = await connection.rows(f"SELECT {_OURS}", ("version",))
+    return bool(made)
 
 
 async def tables(connection: Connection, embedder: Embedder | None) -> tuple[bool, bool]:

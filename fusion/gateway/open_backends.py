@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
-from fusion.contract import Backend, Describes, Features, Hit, Opening, Query
+from fusion.contract import Backend, CountsEvents, Describes, Features, Hit, Opening, Query
 from fusion.errors import BackendUnreachable, PackageMissing, SettingsError
 from fusion.gateway.import_class import resolve, why
 from fusion.gateway.parts import DEFAULT, SharedParts
@@ -129,11 +129,16 @@ class UnavailableBackend:
 
 async def was_emptied(journal: Journal, guarded: GuardedBackend) -> bool:
     """Whether a backend holds nothing though the journal has delivered memories to it."""
-    if not isinstance(guarded.backend, Describes) or not await journal.outbox.has_delivered(guarded.name):
+    backend = guarded.backend
+    if not isinstance(backend, Describes | CountsEvents) or not await journal.outbox.has_delivered(guarded.name):
         return False
     try:
         async with asyncio.timeout(guarded.deadline_s):
-            described = await guarded.backend.describe()
+            if isinstance(backend, CountsEvents) and (held := await backend.count()) is not None:
+                return held == 0
+            if not isinstance(backend, Describes):
+                return False
+            described = await backend.describe()
             return described.items == 0 and not described.degraded  # a backend that is down also reports 0
     except Exception as error:  # noqa: BLE001 — without a description the backend gets new memories only
         log.warning("backend %s does not say what it holds: %s", guarded.name, type(error).__name__)

@@ -116,3 +116,28 @@ async def test_lost_memories_are_delivered_again(
                 assert await gateway.health.compare() == {}
                 state = await state_of(gateway)
                 assert (state["items"], state["backlog"], state["degraded"]) == (4, 0, False)
+
+
+@pytest.mark.feature(
+    "PostgreSQL: a table of memories that is gone is made and filled again, by a start or while running"
+)
+async def test_a_missing_table_is_filled_again(tmp_path: Path, postgres_database: Database) -> None:
+    """`version` is still there, and says that all was made."""
+
+    def drop() -> None:
+        with psycopg.connect(postgres_database.url) as other:
+            other.execute("DROP TABLE memory_fusion.memory CASCADE")
+
+    settings = shared(tmp_path / "a", postgres_database)
+    async with Gateway.open(settings) as gateway:
+        await remember(gateway, "Marta keeps bees.", "The harbour opens at six.", "The mast is of spruce.")
+        drop()
+        assert (await state_of(gateway))["degraded"]
+        await gateway.remember([NewMemory("The keel is of oak.", ADA)])
+        await until_it_has(gateway, 1)
+        assert set(await gateway.health.compare()) == {"postgres"}
+        await until_it_has(gateway, 4)
+    drop()
+    async with Gateway.open(settings) as gateway:
+        await until_it_has(gateway, 4)
+        assert "bees" in (await gateway.fuse("Who keeps bees?", scope=ADA)).block

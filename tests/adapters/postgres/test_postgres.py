@@ -579,7 +579,7 @@ async def test_lost_vectors_are_made_again(
                 assert note.startswith("12 memories wait for their vectors and are found by their words only: ")
                 assert note.endswith("their table or its index is missing, and is made")
             else:
-                assert isinstance(await fault_of(backend), InvalidAnswer)
+                assert isinstance(await fault_of(backend), InvalidAnswer | BackendUnreachable)
                 assert await best(backend, "greyhound") == event_id(4)
             await model.computing.wait()
             assert await best(backend, "greyhound") == event_id(4)
@@ -1011,7 +1011,7 @@ async def test_tables_of_a_newer_version_are_left_alone(postgres_database: Datab
 
 
 async def test_a_dropped_schema_is_made_again_by_the_next_delivery(postgres_database: Database, tmp_path: Path) -> None:
-    """`describe` then says that it is empty, which makes a gateway deliver everything again at its next start."""
+    """`count` then says that it is empty, which makes a gateway deliver everything again."""
     async with gateway(postgres_database, tmp_path) as backend:
         assert await backend.count() == 0
         await backend.remember(make_samples())
@@ -1019,11 +1019,58 @@ async def test_a_dropped_schema_is_made_again_by_the_next_delivery(postgres_data
         assert len(await backend.search(make_query("greyhound"))) == 12
         with psycopg.connect(postgres_database.url) as other:
             other.execute("DROP SCHEMA memory_fusion CASCADE")
-        assert (await backend.describe()).items == await backend.count() == 0
-        assert "tables are gone" in str(await fault_of(backend))
-        assert await backend.search(make_query("greyhound")) == []
+        for _ in range(2):
+            assert "tables are gone" in str(await fault_of(backend))
+            assert (await backend.describe()).degraded
+        assert await backend.count() == 0
         await backend.remember(make_samples())
         assert (await backend.describe()).items == 12
+
+
+@pytest.mark.parametrize("lost", ["memory", "memory, model", "memory, vectors"])
+@pytest.mark.feature(
+    "PostgreSQL: a missing table of memories is a fault until a delivery makes it, and never an answer"
+)
+async def test_a_missing_table_is_a_fault_until_it_is_made(
+    postgres_database: Database, tmp_path: Path, lost: str
+) -> None:
+    """By three gateways: one that looks, a new one, and one that stores, which has to find out. Vectors that are left
+    are not those of the new memories with the same numbers."""
+    async with gateway(postgres_database, tmp_path) as looking, gateway(postgres_database, tmp_path) as storing:
+        await looking.remember(make_samples())
+        await storing.remember(make_samples())
+        with psycopg.connect(postgres_database.url) as other:
+            names = lost.replace("vectors", looking._vectors).split(", ")
+            for name in names:
+                other.execute(f"DROP TABLE memory_fusion.{name} CASCADE")
+        async with gateway(postgres_database, tmp_path) as new:
+            for backend in (looking, new, looking, new):
+                error = await fault_of(backend)
+                assert isinstance(error, BackendUnreachable)
+                assert "the tables are gone" in str(error)
+                description = await backend.describe()
+                assert description.degraded
+                assert "the tables are gone" in description.notes[0]
+                assert await backend.count() == 0
+            one = make_extracted(make_event(100, "The greyhound sleeps."))
+            with pytest.raises(BackendUnreachable, match="the tables are gone"):
+                await storing.remember([one])
+            await storing.remember([one])
+            for backend in (looking, new, storing):
+                description = await backend.describe()
+                assert (description.items, description.vectors, description.degraded) == (1, 1, False)
+                assert [hit.event_id for hit in await backend.search(make_query("greyhound"))] == [event_id(100)]
+
+
+async def test_a_missing_table_of_models_is_made_again(postgres_database: Database, tmp_path: Path) -> None:
+    async with gateway(postgres_database, tmp_path) as backend:
+        await backend.remember(make_samples())
+    with psycopg.connect(postgres_database.url) as other:
+        other.execute("DROP TABLE memory_fusion.model")
+    async with gateway(postgres_database, tmp_path, FakeEmbedder(identity="other@1")) as backend:
+        await backend.remember(make_samples(first=100))
+        await backend.settle()
+        assert (await backend.describe()).vectors == 24
 
 
 @pytest.mark.parametrize(
@@ -1039,7 +1086,7 @@ async def test_a_dropped_schema_is_made_again_by_the_next_delivery(postgres_data
         (errors.IdleInTransactionSessionTimeout("secret text"), BackendUnreachable, "25P03"),
         (psycopg.OperationalError("secret text"), BackendUnreachable, "the connection was lost"),
         (psycopg.OperationalError('certificate file "secret" does not exist'), SettingsError, "correct sslrootcert"),
-        (errors.UndefinedTable("secret text"), InvalidAnswer, "tables are gone"),
+        (errors.UndefinedTable("secret text"), BackendUnreachable, "tables are gone"),
         (ValueError("secret text"), InvalidAnswer, "not PostgreSQL's"),
     ],
 )
