@@ -11,12 +11,13 @@ while ``fusion.tenant`` is the schema of the table.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
@@ -64,6 +65,8 @@ from fusion.store.postgres_sql import (
 )
 from fusion.store.tables import FOR_NUL, NUL
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 Given = TypeVar("Given")
 
@@ -96,11 +99,14 @@ _KEYS = frozenset({"key", "words", "owner", "item"})
 """the columns of keys that are read"""
 _TIMELINE = "substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)"
 """of the server's log; a replica that is promoted begins another"""
-_STALLED = """
+MOVES = "fusion migrate"
+"""the name of a session that moves journals: it holds the locks of the tenants while it works on files, and does not
+stand still"""
+_STALLED = f"""
 select count(pg_terminate_backend(pid)) from pg_locks join pg_stat_activity using (pid)
 where locktype = 'advisory' and granted and objsubid = 1 and datname = current_database() and usename = current_user
     and (cast(classid as bigint) << 32) | cast(objid as bigint) = %s and wait_event = 'ClientRead'
-    and query !~* '^\\s*copy' and greatest(query_start, state_change) < clock_timestamp() - cast(%s as interval)
+    and application_name <> '{MOVES}' and greatest(query_start, state_change) < clock_timestamp() - cast(%s as interval)
 """
 """Ends the session that holds a tenant's lock and whose client has sent nothing for so long. PostgreSQL does that by
 itself between two statements, but neither within those that are sent together, as `executemany` sends them, nor
@@ -715,8 +721,6 @@ class Database(database.Database):
         self, steps: Sequence[str], oldest: int, columns: str, dry_run: bool = False
     ) -> tuple[int, tuple[str, ...]]:
         """Do `_prepare`. A step gives up its place after `BUSY_S`, so that gateways go on that read for longer."""
-        with self._server.errors():
-            self._end_stalled()  # the lock has no limit here, as a migration may take long
         for _ in range(MIGRATIONS - 1):
             with suppress(StoreBusy):
                 return self._prepare(steps, oldest, columns, dry_run)
@@ -729,11 +733,8 @@ class Database(database.Database):
 
         Returns the version that it had, 0 if there was none, and the columns that it lacked.
         """
-        begin = (
-            f"{BEGIN}; set local {SAFE_PATH}; {_stalls()}"
-            f"select pg_advisory_xact_lock({self._lock_number}); set local lock_timeout to '{BUSY_S}s'"
-        )
-        with self._server.errors(), self._server.transaction(begin) as (raw, _):
+        with self._server.errors(), ExitStack() as stack:
+            raw = self._locked(stack)
             (there,) = raw.execute("select to_regnamespace(%s) is not null", (self.name,)).fetchone() or (False,)
             self._refuse_closed(raw)
             if not there:
@@ -743,8 +744,8 @@ class Database(database.Database):
                 create_schema(raw, self._tenant, steps, oldest)
             else:
                 self._select(raw)
-                version = self._migrate(raw, steps, oldest)
                 self._replace_functions(raw)
+                version = self._migrate(raw, steps, oldest)
             for table, made in SHARED.items():
                 if raw.execute("select to_regclass(%s)", (table,)).fetchone() == (None,):  # a replica makes none
                     raw.execute(made)
@@ -752,6 +753,20 @@ class Database(database.Database):
             secure_rows(raw, self.name)
             raw.execute("rollback" if dry_run else "commit")
             return version, added
+
+    def _locked(self, stack: ExitStack) -> psycopg.Connection[Any]:
+        """A connection in a transaction with the tenant's lock, however long another gateway works under it."""
+        begin = (
+            f"{BEGIN}; set local {SAFE_PATH}; {_stalls()}set local lock_timeout to '{BUSY_S}s'; "
+            f"select pg_advisory_xact_lock({self._lock_number})"
+        )
+        while True:
+            try:
+                raw, _ = stack.enter_context(self._server.transaction(begin))
+            except errors.LockNotAvailable:
+                self._end_stalled()
+            else:
+                return raw
 
     def _select(self, raw: psycopg.Connection[Any]) -> None:
         raw.execute(chosen(self.name))
@@ -814,9 +829,13 @@ class Database(database.Database):
 
     def _end_stalled(self) -> bool:
         """End the session of a gateway that holds the tenant's lock and stands still; whether there was one."""
-        with self._server.transaction(f"begin; set local {SAFE_PATH}; {_limits()}") as (raw, _):
-            stalled = raw.execute(_STALLED, (self._lock_number, f"{STALLED_S} seconds")).fetchone()
-            raw.execute("commit")
+        try:
+            with self._server.transaction(f"begin; set local {SAFE_PATH}; {_limits()}") as (raw, _):
+                stalled = raw.execute(_STALLED, (self._lock_number, f"{STALLED_S} seconds")).fetchone()
+                raw.execute("commit")
+        except (psycopg.Error, StoreBusy) as error:  # what the caller waits for says more
+            log.debug("a gateway that stands still could not be looked for: %s", type(error).__name__)
+            return False
         return stalled != (0,)
 
     def _prepared(self, once: Callable[[Given], T], given: Given) -> T:

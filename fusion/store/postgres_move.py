@@ -23,6 +23,7 @@ from fusion.store.postgres import (
     BUSY_S,
     CLOSED,
     LOCK_TENANTS,
+    MOVES,
     READ_ONLY,
     Server,
     chosen,
@@ -173,7 +174,7 @@ class Migration:
         self.server = server
         self._steps, self._oldest = steps, oldest
         with server.errors():
-            self._raw = server.connect()
+            self._raw = server.connect(application_name=MOVES)
             self._raw.execute(f"set {SAFE_PATH}")
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
@@ -436,6 +436,37 @@ async def test_a_gateway_that_hangs_in_a_transaction_does_not_stop_the_others(
             assert (await remember(client, "The heron is on the roof")).status_code == 201
         await hanging.close()
         server.close()
+
+
+async def test_a_start_does_not_wait_for_a_gateway_that_hangs(
+    postgres_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start migrates under the same lock, for which it waits as long as somebody works under it."""
+    monkeypatch.setattr(store, "STALLED_S", 1)
+    server = store.Server(postgres_database.url)
+    hanging = await store.Database.open(server, "default", STEPS)
+    with server.errors(), server.transaction(hanging._begin_write) as (raw, _):
+        store.Connection(raw).executemany("delete from job where name = ?", [("one",), ("other",)])
+        await (await store.Database.open(server, "default", STEPS)).close()
+    await hanging.close()
+    server.close()
+
+
+async def test_a_migration_that_works_on_files_is_not_taken_for_one_that_hangs(
+    postgres_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`fusion migrate` holds the locks of all tenants in a session of its own, and sends nothing for a while."""
+    monkeypatch.setattr(store, "STALLED_S", 0)
+    server = store.Server(postgres_database.url)
+    database = await store.Database.open(server, "default", STEPS)
+    with closing(server.connect(application_name=store.MOVES)) as moving:
+        moving.execute("begin")
+        moving.execute("select pg_advisory_xact_lock(%s)", (store.lock_number(database.name),))
+        with pytest.raises(StoreBusy, match="another gateway is writing"):
+            await database.write(lambda db: db.execute("select 1").fetchone())
+        moving.execute("commit")
+    await database.close()
+    server.close()
 
 
 # A connection that breaks during the commit ---------------------------------------------------------------------------
