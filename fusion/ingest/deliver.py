@@ -48,7 +48,7 @@ FIRST_BACKOFF_S, MAX_BACKOFF_S, BACKOFF_SPREAD = 0.5, 60.0, 0.2
 OTHERS_S = 0.5
 """seconds between two looks at what other gateways have claimed"""
 DELETED_S = 0.05
-"""seconds between two looks at a deletion that another gateway makes, for which somebody waits"""
+"""seconds until the second look at a deletion that another gateway makes; the pause doubles up to `OTHERS_S`"""
 MAX_ATTEMPTS, MAX_ATTEMPT_BACKOFF_S = 24, 7200.0
 """tries of one event that a backend rejects, with at most two hours between them: a day in all"""
 MAX_CACHED_EXTRACTIONS = 4096
@@ -345,13 +345,17 @@ class Deliverer:
         empty_text_caches()  # the verification has computed what the words are
         return states
 
-    async def deleted_by_others(self, name: str, seqs: Sequence[int]) -> Mapping[int, DeletionState]:
-        """By event number, the outcomes of deletions that other gateways are making, as soon as all have one."""
+    async def deleted_by_others(self, name: str, seqs: Sequence[int], wait_s: float) -> Mapping[int, DeletionState]:
+        """By event number, the outcomes of deletions that other gateways are making, as soon as all have one; after
+        ``wait_s`` of those that have one."""
+        time, pause_s = asyncio.get_running_loop().time, DELETED_S
+        end = time() + wait_s
         while True:
             known = await self._outbox.deletion_outcomes(name, seqs)
-            if None not in known.values():
+            if None not in known.values() or time() >= end:
                 return {seq: outcome for seq, outcome in known.items() if outcome is not None}
-            await asyncio.sleep(DELETED_S)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, OTHERS_S)
 
     async def _delete(self, name: str, batch: Sequence[Due]) -> Mapping[int, Forgotten | StillThere]:
         """By event number, the outcomes of deletions that were not completed before, and of those that were."""

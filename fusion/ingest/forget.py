@@ -357,15 +357,15 @@ class Forgetter:
     async def _forget_in(self, name: str, due: Sequence[Due]) -> dict[int, str]:
         """By event number, the state in one backend; pending from the moment that the backend fails as a whole."""
         states: dict[int, str] = {one.seq: "pending" for one in due}
+        others: list[int] = []
         try:
             async with asyncio.timeout(WAIT_S + WAIT_EACH_S * len(due)):
-                others: list[int] = []
                 for batch in self._deliverer.deletion_batches(name, due):
                     made = await self._deliverer.delete(name, batch)
                     others += [one.seq for one in batch if one.seq not in made]
                     states |= made
-                if others:  # another gateway was faster
-                    states |= await self._deliverer.deleted_by_others(name, others)
+            if others:  # another gateway was faster
+                states |= await self._deliverer.deleted_by_others(name, others, WAIT_S)
         except Exception as error:  # noqa: BLE001 — the deletion stays due, and other backends are not affected
             log.warning("backend %s has not forgotten an event yet: %s", name, type(error).__name__)
         return states

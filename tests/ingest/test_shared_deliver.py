@@ -106,9 +106,9 @@ class WaitingDeliverer(Deliverer):
         super().__init__(journal, {"shelf": store})
         self._goes_on = goes_on
 
-    async def deleted_by_others(self, name: str, seqs: Sequence[int]) -> Mapping[int, DeletionState]:
+    async def deleted_by_others(self, name: str, seqs: Sequence[int], wait_s: float) -> Mapping[int, DeletionState]:
         self._goes_on.set()
-        return await super().deleted_by_others(name, seqs)
+        return await super().deleted_by_others(name, seqs, wait_s)
 
 
 @pytest.mark.feature("the answer to a deletion that another gateway was faster to make says that it is made")
