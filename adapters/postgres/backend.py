@@ -203,8 +203,10 @@ class Postgres:
         """
         found = await schema.tables(connection, self._embedder)
         if not found[0] and (self._had or await schema.was_made(connection)):
-            # To answer that there is nothing would be to say that nothing was ever remembered.
-            raise tables_gone(self._options.shown, "no memory")
+            found = await schema.tables(connection, self._embedder)  # another gateway may just have made them
+            if not found[0]:
+                # To answer that there is nothing would be to say that nothing was ever remembered.
+                raise tables_gone(self._options.shown, "no memory")
         self._had = found[0]
         if found == (True, False) and self._embedder is not None:
             self._ready, self._found = False, found
@@ -370,11 +372,14 @@ class Postgres:
         [(items, made)] = await connection.rows(f"SELECT (SELECT count(*) FROM memory), {counts}")
         return items, made
 
-    async def count(self) -> int:
+    async def count(self) -> int | None:
         """Counted in an index, as by `describe`, which asks more often: a number that is kept would be a row that all
         gateways wait for. Without tables there are none, so that they are delivered again."""
 
-        async def work(connection: Connection) -> int:
+        async def work(connection: Connection) -> int | None:
+            [(is_replica,)] = await connection.rows("SELECT pg_is_in_recovery()")
+            if is_replica:
+                return None  # it may not have yet what the journal says was delivered
             if not (await schema.tables(connection, None))[0]:
                 return 0
             [(memories,)] = await connection.rows("SELECT count(*) FROM memory")

@@ -66,7 +66,7 @@ class Losses:
                 found[name] = self._description(name, count)
                 if name not in self.found:
                     log.error("%s", found[name])
-                if name in self._servers:
+                elif name in self._servers:  # for the second time: gateways may have stored and deleted meanwhile
                     await self._deliver_again(name, count, found[name])
             elif name in self._again and await self._is_filling(name, count):
                 found[name] = self._again[name][1]
@@ -86,7 +86,11 @@ class Losses:
 
     async def _is_filling(self, name: str, count: StoreCount) -> bool:
         """Whether a store does not have all of its memories again, and more are on their way."""
-        if count.events < self._again[name][0] and (await self._journal.backlog()).get(name):
+        try:
+            is_waiting = bool((await self._journal.backlog()).get(name))
+        except FusionError:
+            return True
+        if count.events < self._again[name][0] and is_waiting:
             return True
         del self._again[name]
         return False
@@ -120,7 +124,7 @@ class Losses:
         if last is None and name in self._servers:
             # Nobody else stores there, so it had all that was delivered. The home of this gateway may be a new one.
             last = StoreCount(mark.id, events, 0)
-        count = _compared(mark.id, events, held, last)
+        count = _compared(mark.id, events, held, last, is_server=name in self._servers)
         if count != last:
             await self._keep(name, count)
         return count
@@ -139,12 +143,17 @@ class Losses:
         )
 
 
-def _compared(journal: str, events: int, held: Holding, last: StoreCount | None) -> StoreCount:
-    """The count of a store that holds ``events``, compared with its last count."""
+def _compared(journal: str, events: int, held: Holding, last: StoreCount | None, *, is_server: bool) -> StoreCount:
+    """The count of a store that holds ``events``, compared with its last count.
+
+    What a server has and the journal lacks does not count: the journal cannot deliver that again.
+    """
     least, most = events - held.most, events - held.least
     surplus = least
     if last is not None and last.surplus is not None:
         surplus = max(last.surplus, least)
     elif last is not None:  # of an earlier version, whose count may have reported a loss that is none
         surplus = max(least, min(0, most + last.missing))
+    if is_server:
+        surplus = min(surplus, 0)
     return StoreCount(journal, events, surplus, missing=max(0, surplus - most))

@@ -94,6 +94,8 @@ and is due now"""
 
 LEASE_S = 30.0
 """seconds for which a gateway claims deliveries of a shared journal; it renews them while the backend works"""
+REDELIVERED = 10_000
+"""deliveries of a shared journal that are made due again at a time: other gateways wait for it"""
 POLL_S = 5.0
 """seconds after which a gateway looks for deliveries that another one has left"""
 MAX_MADE, MAX_MADE_CHARS = 2_000, 4_000_000
@@ -203,13 +205,20 @@ class Outbox:
     async def redeliver(self, stores: Sequence[str]) -> None:
         """Make every live event due again for ``stores``, which have lost what they held.
 
-        Open deletions stay due, since a backend may keep data outside the folder that is gone.
+        Open deletions stay due, since a backend may keep data outside the folder that is gone. In a shared journal it
+        is done in portions, as other gateways wait for each; one that is interrupted leaves the rest to the next look.
         """
-        await self._database.execute_many(
+        again = (
             "update delivery set state = 'pending', native_ids = '[]', attempts = 0, next_at = 0, sent = 1, "
-            f"reason = null where backend = ? and seq in (select seq from event where {LIVE})",
-            [(name,) for name in stores],
+            f"reason = null where backend = ? and seq in (select seq from event where {LIVE})"
         )
+        if not self._database.shared:
+            await self._database.execute_many(again, [(name,) for name in stores])
+            return
+        ((last,),) = [tuple(row) for row in await self._database.rows("select coalesce(max(seq), 0) from delivery")]
+        portions = [(name, low, low + REDELIVERED) for name in stores for low in range(0, last, REDELIVERED)]
+        for portion in portions:
+            await self._database.execute_many(f"{again} and seq > ? and seq <= ?", [portion])
 
     async def due(self, backend: str, now: datetime, limit: int, *, urgent: bool = False) -> Sequence[Due]:
         """The deliveries to ``backend`` that are due by ``now``, oldest first; with ``urgent`` only urgent ones."""

@@ -361,7 +361,8 @@ async def test_a_server_gets_again_what_it_lost(tmp_path: Path) -> None:
         assert await home.losses.compare() == {}
         assert (len(home.shelf.held), home.woken) == (30, 1)
         home.lose(5)
-        assert len(await home.losses.compare()) == 1
+        for _ in range(2):
+            assert len(await home.losses.compare()) == 1
         whole = set(home.shelf.held)
         await home.deliver()
         home.shelf.held = whole
@@ -377,9 +378,25 @@ async def test_a_server_is_compared_by_a_new_home_too(tmp_path: Path) -> None:
         await home.settle()
         home.lose(10)
         assert len(await home.losses.compare()) == 1
+        assert home.woken == 0  # gateways may have stored and deleted while it counted
+        assert len(await home.losses.compare()) == 1
         await home.settle()
         assert await home.losses.compare() == {}
         assert (len(home.shelf.held), home.woken) == (30, 1)
+
+
+async def test_what_the_journal_lacks_is_no_loss_of_a_server(tmp_path: Path) -> None:
+    """As after the restore of a journal: it cannot deliver that again."""
+    async with held(tmp_path, server=True) as home:
+        await home.read(range(30))
+        await home.settle()
+        whole = set(home.shelf.held)
+        home.shelf.held = {*whole, "one that the journal lacks", "another one"}
+        assert await home.losses.compare() == {}
+        home.shelf.held = whole
+        for _ in range(2):
+            assert await home.losses.compare() == {}
+        assert home.woken == 0
 
 
 LINES = st.sets(st.integers(0, 3))
