@@ -31,6 +31,7 @@ from adapters.cortex.requests import (
 from fusion.contract import Event, Scope
 from fusion.errors import BadInput, NotFound
 from fusion.extension import Call, Lines, Verb
+from fusion.lib.clean import is_one_line
 from fusion.lib.stated_fields import to_stated
 from fusion.lib.words import content_hash
 
@@ -233,7 +234,11 @@ class Update:
             valid_from=begins if begins is not None and begins > call.now else None,
             valid_to=parse_time("valid_until", self.valid_until) or old.event.valid_to,
             supersedes=old.id,
-            stated=to_stated(self.lifetime or state.lifetime, confidence, self.tags or state.tags),
+            stated=to_stated(
+                self.lifetime or state.lifetime,
+                confidence,
+                self.tags or [tag for tag in state.tags if is_one_line(tag)],
+            ),
         )
         try:
             return store_result(await call.gateway.remember([draft]))

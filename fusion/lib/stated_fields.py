@@ -62,7 +62,7 @@ def to_stated(
         raise BadInput(f"priority: give one of {', '.join(PRIORITIES)}")
     if len(tags) > MAX_TAGS or any(not tag.strip() or len(tag) > MAX_TAG_CHARS for tag in tags):
         raise BadInput(f"tags: at most {MAX_TAGS}, each with 1 to {MAX_TAG_CHARS} characters")
-    if not all(map(is_one_line, tags)):
+    if not all(is_one_line(tag.strip()) for tag in tags):
         raise BadInput("tags: one has a line break, a tab or an invisible character; write each as one plain line")
     written = json.dumps(metadata, sort_keys=True) if metadata else ""
     if len(written) > MAX_METADATA_CHARS:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, model_validator
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 from pydantic.json_schema import WithJsonSchema
 
@@ -201,7 +201,11 @@ StatedProvenance = Annotated[
     ),
 ]
 DueTime = Annotated[str, Field(max_length=64), AfterValidator(due_as_written)]
-_Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARS), AfterValidator(one_line)]
+_Tag = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_TAG_CHARS),
+    AfterValidator(one_line),
+]
 Tags = Annotated[tuple[_Tag, ...], Field(max_length=MAX_TAGS, strict=False)]
 QueryText = Annotated[
     str,
