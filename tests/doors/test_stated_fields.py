@@ -285,6 +285,12 @@ def test_stated_tags_that_are_no_line_do_not_count(tag: str) -> None:
     assert from_stated(Event("e1", TEXT, now, stated=(("tag", tag),))) == {}
 
 
+async def test_a_tag_is_taken_without_the_spaces_around_it(client: AsyncClient) -> None:
+    [kept] = (await client.remember({"text": TEXT, "tags": [" on call\n"]}))["memories"]
+    assert (await client.memory(kept["ref"]))["state"]["tags"] == ["on call"]
+    assert to_stated(tags=["on call\n"]) == (("tag", "on call"),)
+
+
 def test_a_tab_in_a_trigger_is_a_space_in_its_tag() -> None:
     assert annotated(Annotations(triggers=("gateway\tsetup", "gateway setup"))) == (("tag", "gateway setup"),)
 
