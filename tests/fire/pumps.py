@@ -14,6 +14,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 from types import ModuleType
@@ -33,6 +34,7 @@ MOST_TEXTS = 120
 GROWTH = 8.0
 """times the CPU that four times the text may take: linear is 4, quadratic 16"""
 
+_IMPORTS = re.compile(r"\b(?:import re|lazy_pattern)\b")
 _SEARCHING = {"search", "finditer", "findall", "sub", "subn", "split"}
 _CALLS = {*_SEARCHING, "match", "fullmatch", "compile"}
 _COMMON = (
@@ -46,6 +48,7 @@ _COMMON = (
 class Found:
     """A regular expression of the source, and the methods it is used with."""
 
+    module: str
     name: str
     pattern: re.Pattern[Any]
     methods: frozenset[str]
@@ -58,6 +61,12 @@ class Dynamic:
     name: str
 
 
+def modules() -> list[str]:
+    """The modules whose source has the words of an import of patterns."""
+    return [_name(path) for path in _sources() if _IMPORTS.search(path.read_text(encoding="utf-8"))]
+
+
+@cache
 def patterns() -> tuple[list[Found], list[Dynamic]]:
     """Every regular expression that the packages compile, and the places where one is built at run time."""
     found: list[Found] = []
@@ -67,7 +76,7 @@ def patterns() -> tuple[list[Found], list[Dynamic]]:
     for path, tree in trees.items():
         if not any(_imports_patterns(node) for node in ast.walk(tree)):
             continue
-        module_name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        module_name = _name(path)
         try:
             module = importlib.import_module(module_name)
         except ModuleNotFoundError as error:  # an adapter of a framework that is not installed here
@@ -79,7 +88,10 @@ def patterns() -> tuple[list[Found], list[Dynamic]]:
         for name, value in _globals_of(module):
             if (node := _assignment(tree, name)) is not None:
                 inside.update(id(child) for child in ast.walk(node))
-                found += [Found(f"{module_name}.{name}", each, used.get(name, frozenset({"search"}))) for each in value]
+                found += [
+                    Found(module_name, f"{module_name}.{name}", each, used.get(name, frozenset({"search"})))
+                    for each in value
+                ]
         for node in ast.walk(tree):
             if id(node) not in inside and (method := _re_call(node)) is not None:
                 assert isinstance(node, ast.Call)
@@ -87,7 +99,9 @@ def patterns() -> tuple[list[Found], list[Dynamic]]:
                 if (written := _constant(node, module)) is None:
                     dynamic.append(Dynamic(where))
                 else:
-                    found.append(Found(where, written, frozenset({"search" if method == "compile" else method})))
+                    found.append(
+                        Found(module_name, where, written, frozenset({"search" if method == "compile" else method}))
+                    )
     return found, dynamic
 
 
@@ -111,6 +125,10 @@ def _operations(parsed: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(parsed, (tuple, list)):
         for each in parsed:
             yield from _operations(each)
+
+
+def _name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
 def _imports_patterns(node: ast.AST) -> bool:

@@ -11,8 +11,6 @@ from fusion.lib.ignore import _translated
 from tests.fire import pumps
 from tests.fire.functions import FUNCTIONS, texts
 
-FOUND, DYNAMIC = pumps.patterns()
-
 BUILT = {
     "fusion.ingest.extract": "a keyword of ours between two word boundaries",
     "fusion.doors.cli.timers": "two marks of ours around the lines in the user's own crontab",
@@ -36,26 +34,39 @@ HELD_BACK = {
     "fusion.lib.word_forms._SENTENCE_ENDS": "sees eight characters",
 }
 """patterns that are super-linear on texts that their callers never give them; the callers have tests below"""
-FOUND = [found for found in FOUND if found.name not in HELD_BACK]
+
+
+def found_in(module: str) -> list[pumps.Found]:
+    """The patterns of a module, without those that are held back."""
+    found, _ = pumps.patterns()
+    return [each for each in found if each.module == module and each.name not in HELD_BACK]
 
 
 @pytest.mark.feature("every regular expression takes linear time on hostile text")
-@pytest.mark.parametrize("found", FOUND, ids=lambda found: found.name)
-def test_a_pattern_takes_linear_time_on_hostile_text(found: pumps.Found) -> None:
+@pytest.mark.parametrize("module", pumps.modules())
+def test_a_pattern_takes_linear_time_on_hostile_text(module: str) -> None:
     """Repetitions of all that the pattern looks for, alone, in pairs, and behind what comes first in the pattern."""
-    binary = isinstance(found.pattern.pattern, bytes)
-    for how, call in pumps.driver(found):
-        for name, text in pumps.hostile(found.pattern):
-            made = (lambda n, text=text: text(n).encode("latin-1", "replace")) if binary else text
-            assert not (why := pumps.super_linear(call, made)), f"{how} on {name}: {why}"
+    for found in found_in(module):
+        binary = isinstance(found.pattern.pattern, bytes)
+        for how, call in pumps.driver(found):
+            for name, text in pumps.hostile(found.pattern):
+                made = (lambda n, text=text: text(n).encode("latin-1", "replace")) if binary else text
+                assert not (why := pumps.super_linear(call, made)), f"{found.name}: {how} on {name}: {why}"
 
 
 @pytest.mark.feature("every regular expression matches the same with each Python 3.11")
-@pytest.mark.parametrize("found", FOUND, ids=lambda found: found.name)
-def test_a_pattern_matches_the_same_with_each_python(found: pumps.Found) -> None:
+def test_a_pattern_matches_the_same_with_each_python() -> None:
     """Up to Python 3.11.4 a group that is repeated possessively may go on behind what it did not match, if it looks
     round or gives back: with Debian's 3.11.2 the end of a private key was not masked (gh-106052 of CPython)."""
-    assert not pumps.unreliable(found.pattern.pattern, found.pattern.flags)
+    found = [each for module in pumps.modules() for each in found_in(module)]
+    assert len(found) > 500
+    assert [each.name for each in found if pumps.unreliable(each.pattern.pattern, each.pattern.flags)] == []
+
+
+def test_each_pattern_is_in_a_module_that_is_tried() -> None:
+    """The modules are known before the tests run, by the words of their source; the patterns by its syntax."""
+    found, _ = pumps.patterns()
+    assert {each.module for each in found} <= set(pumps.modules())
 
 
 def test_a_pattern_that_depends_on_the_python_is_found() -> None:
@@ -68,7 +79,8 @@ def test_a_pattern_that_depends_on_the_python_is_found() -> None:
 
 def test_patterns_that_are_built_at_run_time_are_named_here() -> None:
     """A new one needs a reason why it is linear, or a text function's test."""
-    assert {found.name.partition(":")[0] for found in DYNAMIC} == set(BUILT)
+    _, built = pumps.patterns()
+    assert {found.name.partition(":")[0] for found in built} == set(BUILT)
 
 
 def test_a_pattern_of_files_with_open_brackets_is_read_in_linear_time() -> None:
@@ -79,7 +91,9 @@ def test_a_pattern_of_files_with_open_brackets_is_read_in_linear_time() -> None:
 
 def test_the_measure_finds_what_is_quadratic() -> None:
     """The check of the check: the pattern that once read code fences is caught by its own pumps."""
-    once = pumps.Found("fence", re.compile(r"```\s*(?:json)?\s*(.*?)\s*```", re.DOTALL), frozenset({"fullmatch"}))
+    once = pumps.Found(
+        "fence", "fence", re.compile(r"```\s*(?:json)?\s*(.*?)\s*```", re.DOTALL), frozenset({"fullmatch"})
+    )
     [(_, call)] = pumps.driver(once)
     assert any(pumps.super_linear(call, text) for _, text in pumps.hostile(once.pattern))
 

@@ -93,7 +93,7 @@ def test_lines_keep_their_numbers(text: str) -> None:
 def test_a_kind_is_found_in_linear_time(made: object) -> None:
     """The expression of a kind, driven with repetitions of all that it looks for."""
     pattern = _made((made.kind,))  # type: ignore[attr-defined]
-    for _, call in pumps.driver(pumps.Found(pattern.pattern, pattern, frozenset({"sub"}))):
+    for _, call in pumps.driver(pumps.Found("secrets", pattern.pattern, pattern, frozenset({"sub"}))):
         for name, text in pumps.hostile(pattern):
             assert not (why := pumps.super_linear(call, text)), f"{name}: {why}"
 

@@ -514,11 +514,13 @@ async def test_a_home_answers_with_edits_made_while_it_was_closed(home, folder) 
         pass
     (folder / "bike.md").write_text("The bike is green.")
     async with Gateway.open(settings_of(home, folder)) as fusion:
+        await fusion.note_watcher.first_round_done.wait()  # an open home waits a second for it, no longer
         kept = (await fusion.memories(ADA))["memories"]
         assert {memory["text"] for memory in kept} == {"The bike is green.", "The shed is dry."}
         assert (await fusion.status())["notes"] == list(fusion.notes)
     folder.rename(folder.parent / "away")
     async with Gateway.open(settings_of(home, folder)) as fusion:
+        await fusion.note_watcher.first_round_done.wait()
         assert (await fusion.status())["notes"][-1] == f"{folder} is away or empty: what was read of it is kept"
         assert len((await fusion.memories(ADA))["memories"]) == 2
     async with Gateway.open(settings_of(home)) as fusion:
