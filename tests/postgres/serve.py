@@ -38,6 +38,7 @@ unix_socket_directories = '{folder}'
 shared_buffers = 32MB
 fsync = off  # what a killed process wrote is kept: only the computer's failure would lose it
 full_page_writes = off
+scram_iterations = 1  # each connection takes milliseconds of both with 4096
 """
 ACCESS = """
 local all all scram-sha-256
@@ -107,7 +108,7 @@ class Server:
             os.chown(password, self._as["user"], self._as["group"])
         self._run(
             "initdb", "-D", str(self.data), "-U", "postgres", f"--pwfile={password}", "--auth=scram-sha-256",
-            "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8", "--no-instructions",
+            "--set", "scram_iterations=1", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8", "--no-instructions",
         )  # fmt: skip
 
     def start(self) -> None:
