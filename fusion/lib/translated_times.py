@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
+from fusion.lib.lazy_pattern import lazy_pattern
 from fusion.lib.words import accentless, normalise
 
 PHRASES = {
@@ -98,10 +99,10 @@ _ITALIAN_MONTHS = (
 )
 _LAST = "letzten|letzter|vergangenen|vorigen|dernier|dernière|passé|scorso|scorsa|pasado|passado|passada"
 _NEXT = "nächsten|nächster|kommenden|prochain|prochaine|prossimo|prossima|próximo|próxima"
-_FRENCH = re.compile(
+_FRENCH = lazy_pattern(
     r"\b(?:qu[ei]|quoi|quel|je|tu|nous|avons|ai|avec|est-ce|le|les|du|des|ou|on|mon|ma|mes)\b|\b[jqlmn]'"
 )
-_GERMAN = re.compile(r"\b(?:wer|wo|was|wie|ich|wir|ist|sind|hat|habe|der|das|und|wohnt|gibt)\b")
+_GERMAN = lazy_pattern(r"\b(?:wer|wo|was|wie|ich|wir|ist|sind|hat|habe|der|das|und|wohnt|gibt)\b")
 
 
 def _plain(text: str) -> str:
@@ -132,7 +133,7 @@ _NUMBER = _by_word({str(number): words for number, words in _NUMBERS.items()})
 _COUNT = rf"\d{{1,4}}|{_any(_NUMBER)}"
 _YEAR = r"(?:,? (?:de |del |di |do )?(?P<{}>(?:19|20|21)\d\d)\b)?"
 _OF = "(?: de| di)? "
-_IN_LETTERS = re.compile(
+_IN_LETTERS = lazy_pattern(
     r"(?<!\w)(?:(?P<since>seit|depuis|desde|dal?)(?: dem| der| le| la| el| il| lo)? )?(?:"
     rf"(?P<phrase>{_any(_latin(_ENGLISH))})"
     rf"|(?:hace|ha|vor|il y a) (?P<count>{_COUNT}) (?P<unit>{_any(_latin(_UNIT))})"
@@ -151,7 +152,7 @@ _IN_LETTERS = re.compile(
     r"|(?P<hier>hier)\b|(?<!am )(?<!heute )(?<!gestern )(?<!guten )(?<!jeden )(?P<morgen>morgen)\b"
     r"|(?P<first>\d\d?)(?P<gap>[./])(?P<second>\d\d?)(?P=gap)(?P<nyear>(?:19|20|21)\d\d)\b)"
 )
-_IN_OTHER_SCRIPTS = re.compile(
+_IN_OTHER_SCRIPTS = lazy_pattern(
     rf"(?P<phrase>{_any(_other(_ENGLISH))})"
     rf"|(?:{_plain('قبل')}|{_plain('منذ')}) (?P<count>\d{{1,4}}) (?P<unit>{_any(_other(_UNIT))})"
     rf"|(?P<number>\d{{1,4}}) ?(?P<past>{_any(_other(_UNIT))}) ?(?:{_plain('전')}|以?前)"
