@@ -66,16 +66,6 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    settle_heap()
-
-
-def pytest_runtest_setup() -> None:
-    # A server that runs in the process of its test gives the heap back when it ends.
-    if gc.get_freeze_count() == 0:
-        settle_heap()
-
-
-def settle_heap() -> None:
     """Exclude all tests and modules from garbage collection, and collect as rarely as a server does.
 
     Sixteen thousand tests are a heap of a gigabyte. To look through it takes a quarter of all CPU time.

@@ -29,8 +29,11 @@ def quick_turns() -> Iterator[None]:
 
 @contextmanager
 def settled_heap() -> Iterator[None]:
-    """Exclude all present objects from garbage collection until the end of the block, and collect rarely."""
-    before = gc.get_threshold()
+    """Exclude all present objects from garbage collection until the end of the block, and collect rarely.
+
+    A program that has excluded its own objects already keeps them so afterwards.
+    """
+    before, had_frozen = gc.get_threshold(), gc.get_freeze_count() > 0
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
@@ -38,4 +41,5 @@ def settled_heap() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.unfreeze()
+        if not had_frozen:
+            gc.unfreeze()
