@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from fusion.doors.cli import app
 from fusion.doors.cli.connect_host import replace_text
 from fusion.doors.cli.doctor_hosts import hosts as examine_hosts
 from fusion.doors.cli.host_files import HOSTS, NAME
 from fusion.errors import SettingsError
 from fusion.home import plugin_root
+from fusion.local_server import running_server
 from fusion.trust import allow
 from tests.doors.fakes import SMALL, server_stopped
 
@@ -27,9 +31,19 @@ BEFORE = {
 }
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One home for all tests: its server starts as the first connection is checked, and answers the other checks."""
+    yield from _home(tmp_path_factory.mktemp("connected") / "home")
+
+
 @pytest.fixture
-def home(tmp_path: Path) -> Iterator[Path]:
-    home = tmp_path / "user" / "home"
+def new_home(tmp_path: Path) -> Iterator[Path]:
+    """A home that has no server yet."""
+    yield from _home(tmp_path / "user" / "home")
+
+
+def _home(home: Path) -> Iterator[Path]:
     home.mkdir(mode=0o700, parents=True)
     (home / "fusion.toml").write_text(SMALL)
     allow(home)
@@ -38,17 +52,37 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def user(home: Path) -> Path:
-    return home.parent
+def user(home: Path, tmp_path: Path) -> Path:
+    """The folder of a user of whose hosts the home has no record."""
+    shutil.rmtree(home / "connected", ignore_errors=True)
+    user = tmp_path / "user"
+    user.mkdir(exist_ok=True)
+    return user
 
 
-def run(home: Path, *words: str, code: int = 0) -> Any:
-    """The report of `fusion connect`, for the user in whose folder the home is; for an exit code, the error."""
-    environment = {name: value for name, value in os.environ.items() if name not in HOST_FOLDERS}
-    state = {"XDG_STATE_HOME": os.environ.get("XDG_STATE_HOME", str(Path(os.environ["HOME"]) / ".local" / "state"))}
+def words_and_environment(home: Path, user: Path, words: Sequence[str]) -> tuple[list[str], dict[str, str | None]]:
+    """A command line of `fusion connect`, and the variables to set, or with None to remove, for a user."""
+    # What is allowed is kept in the state folder of the tests: the user's HOME must not move that.
+    state = os.environ.get("XDG_STATE_HOME", str(Path(os.environ["HOME"]) / ".local" / "state"))
+    environment = {**dict.fromkeys(HOST_FOLDERS), "XDG_STATE_HOME": state, "HOME": str(user)}
+    return ["connect", *words, "--home", str(home), "--json"], environment
+
+
+def run(home: Path, user: Path, *words: str, code: int = 0) -> Any:
+    """The report of `fusion connect` in this process; for an exit code, the error."""
+    given, environment = words_and_environment(home, user, words)
+    done = CliRunner().invoke(app, given, env=environment)
+    assert done.exit_code == code, done.output
+    return json.loads(done.stderr if code else done.stdout)
+
+
+def run_process(home: Path, user: Path, *words: str, code: int = 0) -> Any:
+    """The same by a process of its own."""
+    given, changed = words_and_environment(home, user, words)
+    environment = {name: value for name, value in {**os.environ, **changed}.items() if value is not None}
     done = subprocess.run(
-        [sys.executable, "-m", "fusion", "connect", *words, "--home", str(home), "--json"],
-        env={**environment, **state, "HOME": str(home.parent)},
+        [sys.executable, "-m", "fusion", *given],
+        env=environment,
         capture_output=True,
         text=True,
         check=False,
@@ -62,15 +96,25 @@ def run(home: Path, *words: str, code: int = 0) -> Any:
 @pytest.mark.parametrize("name", HOSTS)
 def test_host_is_connected_and_given_back(home: Path, user: Path, name: str) -> None:
     """A preview writes nothing; twice changes nothing; the undo gives the very same bytes back."""
+    connects_and_gives_back(run, home, user, name)
+
+
+def test_host_is_connected_and_given_back_by_processes(new_home: Path) -> None:
+    """As a user has it: each command is a process, and the check starts the server of the home."""
+    connects_and_gives_back(run_process, new_home, new_home.parent, "claude-code")
+    assert running_server(new_home) is not None
+
+
+def connects_and_gives_back(run: Callable[..., Any], home: Path, user: Path, name: str) -> None:
     host = HOSTS[name]
     file = host.file(user)
     file.parent.mkdir(parents=True, exist_ok=True)
     before = BEFORE[host.format]
     file.write_text(before)
     file.chmod(0o640)
-    assert run(home, name, "--dry-run")["changed"]
+    assert run(home, user, name, "--dry-run")["changed"]
     assert file.read_text() == before
-    done = run(home, name)
+    done = run(home, user, name)
     assert (done["changed"], done["file"]) == (True, str(file))
     assert done["checked"].endswith("a search was answered")
     text = file.read_text()
@@ -79,35 +123,35 @@ def test_host_is_connected_and_given_back(home: Path, user: Path, name: str) -> 
     assert Path(words[0]).is_absolute()
     assert "mine" in text
     assert file.stat().st_mode & 0o777 == 0o640
-    assert not run(home, name, "--dry-run")["changed"]
-    assert run(home, name, "--undo")["changed"]
+    assert not run(home, user, name, "--dry-run")["changed"]
+    assert run(home, user, name, "--undo")["changed"]
     assert file.read_text() == before
-    assert "is not connected" in run(home, name, "--undo", code=2)["detail"]
+    assert "is not connected" in run(home, user, name, "--undo", code=2)["detail"]
 
 
 def test_file_that_was_not_there_is_removed_again(home: Path, user: Path) -> None:
-    run(home, "cursor")
+    run(home, user, "cursor")
     file = HOSTS["cursor"].file(user)
     assert json.loads(file.read_text())["mcpServers"][NAME]["args"] == ["mcp", "--home", str(home)]
     assert file.stat().st_mode & 0o777 == 0o600
-    run(home, "cursor", "--undo")
+    run(home, user, "cursor", "--undo")
     assert not file.parent.exists()
 
 
 def test_folder_in_which_the_host_has_put_something_stays(home: Path, user: Path) -> None:
-    run(home, "zed")
+    run(home, user, "zed")
     other = HOSTS["zed"].file(user).with_name("keymap.json")
     other.write_text("[]")
-    run(home, "zed", "--undo")
+    run(home, user, "zed", "--undo")
     assert [one.name for one in other.parent.iterdir()] == ["keymap.json"]
 
 
 def test_undo_keeps_what_was_changed_since(home: Path, user: Path) -> None:
     file = HOSTS["gemini"].file(user)
-    run(home, "gemini")
+    run(home, user, "gemini")
     settings = json.loads(file.read_text())
     file.write_text(json.dumps({**settings, "theme": "light"}))
-    run(home, "gemini", "--undo")
+    run(home, user, "gemini", "--undo")
     assert json.loads(file.read_text()) == {"theme": "light"}
 
 
@@ -118,12 +162,12 @@ def test_undo_after_a_second_connection_leaves_nothing_of_either(home: Path, use
     if before is not None:
         file.parent.mkdir()
         file.write_text(before)
-    run(home, "gemini")
+    run(home, user, "gemini")
     file.write_text(json.dumps(json.loads(file.read_text()), indent=3))
-    run(home, "gemini", "--user", "ada")
+    run(home, user, "gemini", "--user", "ada")
     record = home / "connected" / "gemini.json"
     assert NAME not in str(json.loads(record.read_text())["before"])
-    run(home, "gemini", "--undo")
+    run(home, user, "gemini", "--undo")
     assert (json.loads(file.read_text()) if file.exists() else None) == (json.loads(before) if before else None)
     assert file.parent.exists() == (before is not None)
     assert not record.exists()
@@ -132,10 +176,10 @@ def test_undo_after_a_second_connection_leaves_nothing_of_either(home: Path, use
 def test_undo_mistrusts_a_record_whose_original_has_our_server(home: Path, user: Path) -> None:
     """As an earlier version kept it after a second connection."""
     file = HOSTS["cursor"].file(user)
-    run(home, "cursor")
+    run(home, user, "cursor")
     record = home / "connected" / "cursor.json"
     record.write_text(json.dumps({**json.loads(record.read_text()), "before": file.read_text()}))
-    run(home, "cursor", "--undo")
+    run(home, user, "cursor", "--undo")
     assert NAME not in file.read_text()
 
 
@@ -147,9 +191,9 @@ def test_undo_of_a_changed_file_leaves_no_part_of_ours(
     file.parent.mkdir()
     if before is not None:
         file.write_text(before)
-    run(home, "gemini")
+    run(home, user, "gemini")
     file.write_text(json.dumps(json.loads(file.read_text()), indent=3))  # as a host that writes its settings anew
-    run(home, "gemini", "--undo")
+    run(home, user, "gemini", "--undo")
     assert (json.loads(file.read_text()) if file.exists() else None) == (json.loads(rest) if rest else None)
 
 
@@ -158,7 +202,7 @@ def test_damaged_file_is_refused(home: Path, user: Path, name: str, text: str) -
     file = HOSTS[name].file(user)
     file.parent.mkdir(parents=True)
     file.write_text(text)
-    assert "is damaged" in run(home, name, code=2)["detail"]
+    assert "is damaged" in run(home, user, name, code=2)["detail"]
     assert file.read_text() == text
 
 
@@ -168,13 +212,13 @@ def test_link_out_of_the_users_folder_is_refused(home: Path, user: Path, tmp_pat
     file.parent.mkdir(parents=True)
     outside.write_text("{}")
     file.symlink_to(outside)
-    assert "is a link" in run(home, "cursor", code=1)["detail"]
+    assert "is a link" in run(home, user, "cursor", code=1)["detail"]
     assert outside.read_text() == "{}"
     file.unlink()
     inside = user / "dotfiles.json"
     inside.write_text("{}")
     file.symlink_to(inside)
-    run(home, "cursor")
+    run(home, user, "cursor")
     assert file.is_symlink()
     assert NAME in inside.read_text()
 
@@ -191,9 +235,9 @@ def test_what_a_host_writes_in_between_is_not_lost(tmp_path: Path, text: str | N
     assert (file.read_text() if file.exists() else None) == text
 
 
-def test_unknown_host_is_named(home: Path) -> None:
-    assert "there is no host 'curser'" in run(home, "curser", code=2)["detail"]
-    assert set(run(home)["hosts"]) == set(HOSTS)
+def test_unknown_host_is_named(home: Path, user: Path) -> None:
+    assert "there is no host 'curser'" in run(home, user, "curser", code=2)["detail"]
+    assert set(run(home, user)["hosts"]) == set(HOSTS)
 
 
 @pytest.mark.feature("`fusion doctor` sees a server or a hook of a host that is dead or switched off")
@@ -256,7 +300,7 @@ def test_openclaw_is_connected_and_given_back(home: Path, user: Path, name: str,
     file = user / ".openclaw" / "openclaw.json"
     file.parent.mkdir()
     file.write_text(CLAW)
-    run(home, name, "--user", "ada")
+    run(home, user, name, "--user", "ada")
     settings = HOSTS[name].parsed(file.read_text())
     entry = settings["plugins"]["entries"][plugin]
     assert entry["hooks"] == {"allowConversationAccess": True}
@@ -267,7 +311,7 @@ def test_openclaw_is_connected_and_given_back(home: Path, user: Path, name: str,
     assert settings["plugins"].get("slots") == ({"memory": plugin} if name == "openclaw-slot" else None)
     assert [(one.check, one.status) for one in examine_hosts(home, user)] == [(f"host {name}", "ok")]
     file.write_text(json.dumps({**settings, "meta": {"lastTouchedVersion": "2026.9.6"}}))
-    run(home, name, "--undo")
+    run(home, user, name, "--undo")
     left = json.loads(file.read_text())
     assert left["plugins"]["load"] == {"paths": ["/opt/weather"]}
     assert left["plugins"]["entries"] == {"weather": {"enabled": False}}
@@ -281,11 +325,11 @@ def test_openclaw_is_linked_once(home: Path, user: Path) -> None:
     (earlier / "openclaw.plugin.json").write_text('{"id": "memory-fusion"}')
     file.parent.mkdir()
     file.write_text(json.dumps({"plugins": {"load": {"paths": [str(earlier)]}}}))
-    run(home, "openclaw")
+    run(home, user, "openclaw")
     [linked] = json.loads(file.read_text())["plugins"]["load"]["paths"]
     assert Path(linked) == plugin_root() / "openclaw"
     file.write_text("{plugins: {}}")
-    assert "add the plugin by hand" in run(home, "openclaw", code=2)["detail"]
+    assert "add the plugin by hand" in run(home, user, "openclaw", code=2)["detail"]
 
 
 @pytest.mark.feature("`fusion doctor` names a plugin of OpenClaw that may not see conversations, is off, or is gone")
