@@ -8,13 +8,18 @@ import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from fusion.client import Client
+from fusion.client import Client, ensure_server
 from fusion.doors.hooks import HOOKS
+from fusion.doors.hooks import main as run_hook
+from fusion.trust import allow
 from tests.doors.fakes import SMALL, FakeFusion, server_stopped, serving_home
 
 EVENTS = {
@@ -51,6 +56,31 @@ def hook(
     return printed, done.stderr.decode()
 
 
+def hook_here(event: str, payload: object, *options: object) -> tuple[dict[str, Any], str]:
+    """What ``hook`` gives, of a hook that runs in this process, which has imported all that it needs already.
+
+    Not for a hook that goes on in a child process.
+    """
+    assert not HOOKS[event].detached
+    claude = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("CLAUDE_")}
+    with ExitStack() as stack:
+        stack.callback(os.environ.update, claude)
+        streams = [stack.enter_context(TemporaryFile()) for _ in range(3)]
+        streams[0].write(payload if isinstance(payload, bytes) else json.dumps(payload).encode())
+        streams[0].seek(0)
+        for descriptor, stream in enumerate(streams):  # a hook reads and writes the descriptors themselves
+            kept = os.dup(descriptor)
+            stack.callback(os.close, kept)
+            stack.callback(os.dup2, kept, descriptor)
+            os.dup2(stream.fileno(), descriptor)
+        run_hook([event, *(str(option) for option in options)])
+        out, err = (os.pread(stream.fileno(), 1 << 20, 0).decode() for stream in streams[1:])
+    [line] = out.splitlines()
+    printed = json.loads(line)
+    assert isinstance(printed, dict)
+    return printed, err
+
+
 def context(event: str, printed: dict[str, Any]) -> str:
     """The context in the documented shape."""
     [(key, inner)] = [(k, v) for k, v in printed.items() if k != "systemMessage"]
@@ -85,14 +115,27 @@ def real(home: Path) -> Iterator[Path]:
         yield home
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A real home whose server runs for all tests of a module: each of them uses a session of its own."""
+    home = tmp_path_factory.mktemp("running") / "home"
+    home.mkdir(mode=0o700)
+    (home / "fusion.toml").write_text(SMALL)
+    allow(home)
+    with server_stopped(home):
+        ensure_server(home)
+        yield home
+
+
 SESSION = "0b7c7f8e-1111-4222-8333-444455556666"
 
 
 class Talk:
     """A transcript as Claude Code writes it, line by line."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / f"{SESSION}.jsonl"
+    def __init__(self, folder: Path, session: str = SESSION) -> None:
+        self.session = session
+        self.path = folder / f"{session}.jsonl"
         self.lines = 0
 
     def add(self, kind: str, content: object, **more: object) -> None:
@@ -102,7 +145,7 @@ class Talk:
             "isSidechain": False,
             "userType": "external",
             "cwd": "/srv/hjul",
-            "sessionId": SESSION,
+            "sessionId": self.session,
             "type": kind,
             "message": {"role": kind, "content": content},
             "uuid": f"00000000-0000-4000-8000-{self.lines:012}",
@@ -114,12 +157,18 @@ class Talk:
 
     def payload(self, **more: object) -> dict[str, object]:
         """The input of a hook in this session."""
-        return {"session_id": SESSION, "transcript_path": str(self.path), "cwd": "/srv/hjul", **more}
+        return {"session_id": self.session, "transcript_path": str(self.path), "cwd": "/srv/hjul", **more}
 
 
 @pytest.fixture
 def talk(tmp_path: Path) -> Talk:
     return Talk(tmp_path)
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Talk:
+    """The transcript of a session that no other test has, for a home that tests share."""
+    return Talk(tmp_path, str(uuid4()))
 
 
 def run_fusion(*arguments: object) -> Any:
@@ -128,11 +177,13 @@ def run_fusion(*arguments: object) -> Any:
     return json.loads(subprocess.run(words, capture_output=True, check=True, timeout=60).stdout)
 
 
-def kept(home: Path) -> list[tuple[str, str]]:
-    """Speaker and text of what a home keeps, in the order it was kept."""
+def kept(home: Path, session: str | None = None) -> list[tuple[str, str]]:
+    """Speaker and text of what a home keeps, of one session or all, in the order it was kept."""
     with Client.of_home(home, start=False) as client:
         assert client.settle(60)["settled"]
-        hits = client.search("memory", "chains chain Kedjan price remember answer", limit=100)["hits"]
+        hits = client.search("memory", "chains chain Kedjan price remember answer", limit=100, session_id=session)[
+            "hits"
+        ]
     return [(hit["speaker"] or "", hit["text"]) for hit in sorted(hits, key=lambda hit: hit["event_id"] or "")]
 
 

@@ -10,31 +10,43 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from mcp import Client as McpClient
 from mcp import StdioServerParameters, stdio_client
 
 from fusion.client import Client, ensure_server
+from fusion.doors.hooks import HOOKS
 from fusion.home import owner
 from fusion.local_server import running_server
 from tests.doors.claude_hooks import (
     BLOCK,
     END,
-    SESSION,
     Talk,
     context,
     hook,
+    hook_here,
     is_silent,
     kept,
     memory,
+    own,
     real,
     run_fusion,
+    running,
     talk,
 )
 from tests.doors.fakes import SMALL, FakeFusion
 
-__all__ = ["memory", "real", "talk"]  # fixtures
+__all__ = ["memory", "own", "real", "running", "talk"]  # fixtures
+
+
+def items(home: Path) -> int:
+    """How many memories the backend of a home has."""
+    with Client.of_home(home, start=False) as client:
+        assert client.settle(60)["settled"]
+        found: int = client.backends()["backends"][0]["items"]
+    return found
 
 
 class TestCapture:
@@ -42,83 +54,82 @@ class TestCapture:
         "A150",
         "a turn is captured once, without tools, thoughts, sidechains, private parts and the gateway's own block",
     )
-    def test_capture_keeps_a_turn_once_and_only_what_was_said(self, real: Path, talk: Talk) -> None:
+    def test_capture_keeps_a_turn_once_and_only_what_was_said(self, running: Path, own: Talk) -> None:
         """Prompt and reply; no tool results, thoughts, sidechains, reminders, nor our own block however it was cut."""
-        talk.add("user", f"{BLOCK}{END}\nwhere do our chains come from?")
-        talk.add("assistant", [{"type": "thinking", "thinking": "chains, chains"}])
-        talk.add("assistant", [{"type": "tool_use", "id": "t1", "name": "Grep", "input": {"pattern": "chains"}}])
-        talk.add("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "chains.md: chain"}])
-        talk.add("assistant", "a chain in a sidechain", isSidechain=True)
-        talk.add("assistant", [{"type": "text", "text": f"Chains come from Kedjan.\n{BLOCK[:-9]}"}])
-        talk.add("user", "<private>what does a chain cost?</private>")
-        talk.add("user", "[NOMEM] the price of chains is a secret")
+        own.add("user", f"{BLOCK}{END}\nwhere do our chains come from?")
+        own.add("assistant", [{"type": "thinking", "thinking": "chains, chains"}])
+        own.add("assistant", [{"type": "tool_use", "id": "t1", "name": "Grep", "input": {"pattern": "chains"}}])
+        own.add("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "chains.md: chain"}])
+        own.add("assistant", "a chain in a sidechain", isSidechain=True)
+        own.add("assistant", [{"type": "text", "text": f"Chains come from Kedjan.\n{BLOCK[:-9]}"}])
+        own.add("user", "<private>what does a chain cost?</private>")
+        own.add("user", "[NOMEM] the price of chains is a secret")
         expected = [("user", "where do our chains come from?"), ("assistant", "Chains come from Kedjan.")]
-        payload = talk.payload(stop_hook_active=False, last_assistant_message="Chains come from Kedjan.")
-        assert hook("stop", payload, "--home", real) == ({}, "")
-        assert kept(real) == expected
-        assert hook("stop", payload, "--home", real) == ({}, "")
-        assert hook("pre-compact", talk.payload(trigger="auto"), "--home", real) == ({}, "")
-        assert kept(real) == expected
+        payload = own.payload(stop_hook_active=False, last_assistant_message="Chains come from Kedjan.")
+        assert hook("stop", payload, "--home", running) == ({}, "")
+        assert kept(running, own.session) == expected
+        assert hook("stop", payload, "--home", running) == ({}, "")
+        assert hook("pre-compact", own.payload(trigger="auto"), "--home", running) == ({}, "")
+        assert kept(running, own.session) == expected
 
     @pytest.mark.row("A123", "hooks keep calls and results of tools, each once, if [episodes] capture_tools says so")
-    def test_tools_are_captured_only_if_the_settings_say_so(self, real: Path, talk: Talk) -> None:
+    def test_tools_are_captured_only_if_the_settings_say_so(self, running: Path, own: Talk) -> None:
         """By the hooks before and after a tool, and by those that read the transcript; all name the same events."""
-        talk.add("user", "where do our chains come from?")
-        talk.add("assistant", [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}])
-        talk.add("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "chains.md"}])
-        used = talk.payload(tool_name="Bash", tool_input={"command": "ls"}, tool_use_id="t1", tool_response="chains.md")
+        own.add("user", "where do our chains come from?")
+        own.add("assistant", [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}])
+        own.add("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "chains.md"}])
+        used = own.payload(tool_name="Bash", tool_input={"command": "ls"}, tool_use_id="t1", tool_response="chains.md")
         on = {**os.environ, "FUSION_EPISODES__CAPTURE_TOOLS": "true"}
-        ensure_server(real)
 
         def episodes(at_least: int) -> list[tuple[str, str]]:
-            with Client.of_home(real, start=False) as client:
+            with Client.of_home(running, start=False) as client:
                 for _ in range(200):  # the hook works in a process of its own
-                    found = client.query_episodes(session_id=SESSION)["episodes"]
+                    found = client.query_episodes(session_id=own.session)["episodes"]
                     if len(found) >= at_least:
                         return [(one["type"], one["summary"]) for one in found]
                     assert client.health()["status"] == "ok"
             return []
 
-        assert hook("post-tool-use", used, "--home", real) == ({}, "")
-        hook("stop", talk.payload(last_assistant_message=""), "--home", real)
+        assert hook("post-tool-use", used, "--home", running) == ({}, "")
+        hook("stop", own.payload(last_assistant_message=""), "--home", running)
         assert episodes(0) == []
-        talk.add("assistant", "From Kedjan.")
+        own.add("assistant", "From Kedjan.")
         begins = {name: value for name, value in used.items() if name != "tool_response"}
-        assert hook("pre-tool-use", begins, "--home", real, environment=on) == ({}, "")
+        assert hook("pre-tool-use", begins, "--home", running, environment=on) == ({}, "")
         assert episodes(1) == [("tool.call", "command: ls")]
-        assert hook("post-tool-use", used, "--home", real, environment=on) == ({}, "")
+        assert hook("post-tool-use", used, "--home", running, environment=on) == ({}, "")
         assert sorted(episodes(2)) == [("tool.call", "command: ls"), ("tool.result", "chains.md")]
-        talk.add("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "chains.md"}])
-        hook("stop", talk.payload(last_assistant_message="From Kedjan."), "--home", real, environment=on)
+        own.add("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "chains.md"}])
+        hook("stop", own.payload(last_assistant_message="From Kedjan."), "--home", running, environment=on)
         assert len(episodes(2)) == 2
 
     @pytest.mark.feature("a hook and `fusion ingest` of one transcript store nothing twice")
-    def test_capture_adds_the_next_turn(self, real: Path, talk: Talk) -> None:
+    def test_capture_adds_the_next_turn(self, running: Path, own: Talk) -> None:
         """Each hook continues where the last one stopped; what `fusion ingest` then reads is known already."""
-        talk.add("user", "where do our chains come from?")
-        hook("stop", talk.payload(last_assistant_message=""), "--home", real)
-        talk.add("assistant", "Chains come from Kedjan.")
-        hook("stop", talk.payload(last_assistant_message="Chains come from Kedjan."), "--home", real)
-        assert [speaker for speaker, _ in kept(real)] == ["user", "assistant"]
-        command = [sys.executable, "-m", "fusion", "ingest", str(talk.path), "--home", str(real), "--json"]
+        own.add("user", "where do our chains come from?")
+        hook_here("stop", own.payload(last_assistant_message=""), "--home", running)
+        own.add("assistant", "Chains come from Kedjan.")
+        hook_here("stop", own.payload(last_assistant_message="Chains come from Kedjan."), "--home", running)
+        assert [speaker for speaker, _ in kept(running, own.session)] == ["user", "assistant"]
+        command = [sys.executable, "-m", "fusion", "ingest", str(own.path), "--home", str(running), "--json"]
         summary = json.loads(subprocess.check_output(command, timeout=60))
         assert summary["stored"] == 0
-        assert len(kept(real)) == 2
+        assert len(kept(running, own.session)) == 2
 
     def test_capture_waits_while_a_stop_hook_continues(self, real: Path, talk: Talk) -> None:
         """stop_hook_active: another hook made the assistant continue; nothing is asked of a server."""
         talk.add("user", "where do our chains come from?")
         payload = talk.payload(stop_hook_active=True, last_assistant_message="Chains come from Kedjan.")
-        assert hook("stop", payload, "--home", real) == ({}, "")
+        assert hook_here("stop", payload, "--home", real) == ({}, "")
         assert owner(real) is None
 
     @pytest.mark.feature("a reply that is in no transcript is stored once")
-    def test_capture_keeps_a_reply_without_transcript_once(self, real: Path, talk: Talk) -> None:
+    def test_capture_keeps_a_reply_without_transcript_once(self, running: Path, own: Talk) -> None:
         """last_assistant_message is all there is; its session, speaker and words make a retry a no-op."""
-        payload = talk.payload(last_assistant_message=f"Chains come from Kedjan.\n{BLOCK}{END}")
+        payload = own.payload(last_assistant_message=f"Chains come from Kedjan.\n{BLOCK}{END}")
         for _ in range(2):
-            assert hook("stop", payload, "--home", real) == ({}, "")
-        assert kept(real) == [("assistant", "Chains come from Kedjan.")]
+            assert hook_here("stop", payload, "--home", running) == ({}, "")
+        assert kept(running, own.session) == [("assistant", "Chains come from Kedjan.")]
 
     @pytest.mark.parametrize(
         "parts",
@@ -129,44 +140,43 @@ class TestCapture:
             ["Chains come from Kedjan.\u200b"],
         ],
     )
-    def test_capture_keeps_a_reply_in_the_transcript_once(self, real: Path, talk: Talk, parts: list[str]) -> None:
+    def test_capture_keeps_a_reply_in_the_transcript_once(self, running: Path, own: Talk, parts: list[str]) -> None:
         """However the reply is cleaned, and in however many parts it was written: it is recognised by its end."""
-        talk.add("assistant", [{"type": "text", "text": part} for part in parts])
-        hook("stop", talk.payload(last_assistant_message="".join(parts)), "--home", real)
-        assert len(kept(real)) == 1
+        own.add("assistant", [{"type": "text", "text": part} for part in parts])
+        hook_here("stop", own.payload(last_assistant_message="".join(parts)), "--home", running)
+        assert len(kept(running, own.session)) == 1
 
-    def test_capture_keeps_a_reply_before_it_is_in_the_transcript(self, real: Path, talk: Talk) -> None:
+    def test_capture_keeps_a_reply_before_it_is_in_the_transcript(self, running: Path, own: Talk) -> None:
         """The transcript is written behind: what it lacks after two seconds is taken from the hook's own input."""
-        talk.add("user", "where do our chains come from?")
-        payload = talk.payload(last_assistant_message="Chains come from Kedjan.")
-        assert hook("stop", payload, "--home", real) == ({}, "")
-        assert sorted(kept(real)) == [
+        own.add("user", "where do our chains come from?")
+        payload = own.payload(last_assistant_message="Chains come from Kedjan.")
+        assert hook_here("stop", payload, "--home", running) == ({}, "")
+        assert sorted(kept(running, own.session)) == [
             ("assistant", "Chains come from Kedjan."),
             ("user", "where do our chains come from?"),
         ]
 
-    def test_capture_leaves_out_the_reply_to_a_marked_prompt(self, real: Path, talk: Talk) -> None:
+    def test_capture_leaves_out_the_reply_to_a_marked_prompt(self, running: Path, own: Talk) -> None:
         """The reply is in the hook's own input alone, the mark in the transcript."""
-        talk.add("user", "[NOMEM] my PIN is 4711, keep it for today")
-        payload = talk.payload(last_assistant_message="Your PIN is 4711.")
-        assert hook("stop", payload, "--home", real) == ({}, "")
-        talk.add("user", "where do our chains come from?")
-        hook("stop", talk.payload(last_assistant_message="Chains come from Kedjan."), "--home", real)
-        assert sorted(kept(real)) == [
+        own.add("user", "[NOMEM] my PIN is 4711, keep it for today")
+        payload = own.payload(last_assistant_message="Your PIN is 4711.")
+        assert hook_here("stop", payload, "--home", running) == ({}, "")
+        own.add("user", "where do our chains come from?")
+        hook_here("stop", own.payload(last_assistant_message="Chains come from Kedjan."), "--home", running)
+        assert sorted(kept(running, own.session)) == [
             ("assistant", "Chains come from Kedjan."),
             ("user", "where do our chains come from?"),
         ]
 
     @pytest.mark.feature("before a compaction, everything that was said is stored")
-    def test_pre_compact_hook_keeps_everything(self, real: Path, talk: Talk) -> None:
+    def test_pre_compact_hook_keeps_everything(self, running: Path, own: Talk) -> None:
         """250 turns are three batches of at most 100; a second time, none of them again."""
         for number in range(250):
-            talk.add("user" if number % 2 == 0 else "assistant", f"chain number {number}")
+            own.add("user" if number % 2 == 0 else "assistant", f"chain number {number}")
+        before = items(running)
         for _ in range(2):
-            assert hook("pre-compact", talk.payload(trigger="manual"), "--home", real) == ({}, "")
-            with Client.of_home(real, start=False) as client:
-                assert client.settle(60)["settled"]
-                assert client.backends()["backends"][0]["items"] == 250
+            assert hook_here("pre-compact", own.payload(trigger="manual"), "--home", running) == ({}, "")
+            assert items(running) == before + 250
 
     @pytest.mark.feature("the end of a session is answered at once and stored in the background")
     def test_session_end_hook_answers_at_once_and_keeps_in_background(self, real: Path, talk: Talk) -> None:
@@ -192,37 +202,38 @@ class TestCapture:
     @pytest.mark.feature(
         "`fusion pause` stops recall and capture by hooks, for one session or all, until `fusion resume`"
     )
-    @pytest.mark.parametrize("named", [True, False])
-    def test_paused_session_is_neither_recalled_nor_kept(self, real: Path, talk: Talk, named: bool) -> None:
+    def test_paused_session_is_neither_recalled_nor_kept(self, real: Path, tmp_path: Path) -> None:
         """What was said meanwhile is not kept afterwards either; another session goes on if only this one is paused."""
-        session = ["--session", SESSION] if named else []
-        talk.add("user", "Our chains come from Kedjan in Uppsala.")
-        hook("stop", talk.payload(), "--home", real)
-        assert run_fusion("pause", *session, "--home", real)["changed"]
-        talk.add("user", "The price of the secret chain is nine.")
-        for event in ("stop", "pre-compact"):
-            assert hook(event, talk.payload(), "--home", real) == ({}, "")
-        asks = {"prompt": "where do our chains come from?", "cwd": "/srv/hjul"}
-        for event in ("user-prompt-submit", "session-start"):
-            printed, _ = hook(event, {**asks, "session_id": SESSION}, "--home", real)
-            assert is_silent(event, printed)
-        other, _ = hook("user-prompt-submit", {**asks, "session_id": "another"}, "--home", real)
-        assert ("Kedjan" in context("user-prompt-submit", other)) is named
-        assert run_fusion("resume", *session, "--home", real)["changed"]
-        talk.add("user", "We order a chain on Monday.")
-        hook("stop", talk.payload(), "--home", real)
-        assert [text for _, text in kept(real)] == [
-            "Our chains come from Kedjan in Uppsala.",
-            "We order a chain on Monday.",
-        ]
-        assert not run_fusion("resume", *session, "--home", real)["changed"]
+        for named in (True, False):
+            talk = Talk(tmp_path, str(uuid4()))
+            session = ["--session", talk.session] if named else []
+            talk.add("user", "Our chains come from Kedjan in Uppsala.")
+            hook_here("stop", talk.payload(), "--home", real)
+            assert run_fusion("pause", *session, "--home", real)["changed"]
+            talk.add("user", "The price of the secret chain is nine.")
+            for event in ("stop", "pre-compact"):
+                assert hook_here(event, talk.payload(), "--home", real) == ({}, "")
+            asks = {"prompt": "where do our chains come from?", "cwd": "/srv/hjul"}
+            for event in ("user-prompt-submit", "session-start"):
+                printed, _ = hook_here(event, {**asks, "session_id": talk.session}, "--home", real)
+                assert is_silent(event, printed)
+            other, _ = hook_here("user-prompt-submit", {**asks, "session_id": f"another than {named}"}, "--home", real)
+            assert ("Kedjan" in context("user-prompt-submit", other)) is named
+            assert run_fusion("resume", *session, "--home", real)["changed"]
+            talk.add("user", "We order a chain on Monday.")
+            hook_here("stop", talk.payload(), "--home", real)
+            assert [text for _, text in kept(real, talk.session)] == [
+                "Our chains come from Kedjan in Uppsala.",
+                "We order a chain on Monday.",
+            ]
+            assert not run_fusion("resume", *session, "--home", real)["changed"]
 
     @pytest.mark.feature("the latest decisions and rules of a project start its sessions, relevant or not")
     def test_session_start_lists_what_was_decided_in_the_project(self, real: Path, talk: Talk) -> None:
         """Of stored memories and of what the user wrote; not another project's, nor what was quarantined since."""
         talk.add("user", "We decided to buy the chains from Kedjan.")
         talk.add("assistant", "Decided: the chains come from Kedjan, and I decided on the price, too.")
-        hook("pre-compact", talk.payload(), "--home", real)
+        hook_here("pre-compact", talk.payload(), "--home", real)
         with Client.of_home(real, start=False) as client:
             client.remember(
                 [
@@ -234,7 +245,7 @@ class TestCapture:
                 ]
             )
         starts = {"source": "startup", "session_id": "other", "cwd": "/srv/hjul"}
-        printed, notice = hook("session-start", starts, "--home", real)
+        printed, notice = hook_here("session-start", starts, "--home", real)
         block = context("session-start", printed)
         assert notice == ""
         assert [line.partition("] ")[2] for line in block.splitlines()[2:-1]] == [
@@ -247,14 +258,16 @@ class TestCapture:
     @pytest.mark.parametrize("path", ["/nowhere/x.jsonl", "", "/dev/null", "/", None])
     def test_capture_without_transcript_keeps_nothing(self, real: Path, event: str, path: object) -> None:
         """No server is started for it."""
-        assert hook(event, {"session_id": "s", "transcript_path": path}, "--home", real) == ({}, "")
+        run = hook if HOOKS[event].detached else hook_here
+        assert run(event, {"session_id": "s", "transcript_path": path}, "--home", real) == ({}, "")
         assert owner(real) is None
 
-    def test_capture_ignores_a_file_that_is_no_transcript(self, real: Path, tmp_path: Path) -> None:
+    def test_capture_ignores_a_file_that_is_no_transcript(self, running: Path, tmp_path: Path) -> None:
         """Whatever a path names: only sessions are read."""
         (tmp_path / "keys.jsonl").write_text('{"text": "the price of chains"}\n')
-        hook("pre-compact", {"transcript_path": str(tmp_path / "keys.jsonl")}, "--home", real)
-        assert kept(real) == []
+        before = items(running)
+        hook_here("pre-compact", {"transcript_path": str(tmp_path / "keys.jsonl")}, "--home", running)
+        assert items(running) == before
 
 
 class TestServer:
