@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -18,8 +19,9 @@ from fusion.doors.cli.doctor_hosts import hosts as examine_hosts
 from fusion.doors.cli.finding import Finding
 from fusion.doors.cli.host_files import HOSTS, NAME
 from fusion.doors.hook_calls import FOLDER, UNKNOWN, last_calls, record
+from fusion.doors.hooks import HOOKS
 from fusion.trust import allow
-from tests.doors.claude_hooks import SESSION, Talk, context, hook, is_silent, kept
+from tests.doors.claude_hooks import SESSION, Talk, context, hook, hook_here, is_silent, kept
 from tests.doors.fakes import SMALL, server_stopped
 
 KNOWN, ASKED = "Our chains come from Kedjan.", "where do our chains come from?"
@@ -27,10 +29,10 @@ EVENT = "user-prompt-submit"
 HOUR_S = 3600.0
 
 
-@pytest.fixture
-def real(tmp_path: Path) -> Iterator[Path]:
-    """A home with one memory, whose server runs."""
-    home = tmp_path / "home"
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home with one memory, whose server runs for all tests: each of them has a session of its own."""
+    home = tmp_path_factory.mktemp("real") / "home"
     home.mkdir(mode=0o700)
     (home / "fusion.toml").write_text(SMALL)
     allow(home)
@@ -43,7 +45,7 @@ def real(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def talk(tmp_path: Path) -> Talk:
-    return Talk(tmp_path)
+    return Talk(tmp_path, str(uuid4()))
 
 
 def complaints(home: Path, user: Path) -> list[Finding]:
@@ -75,7 +77,7 @@ def test_fields_that_a_later_host_adds_are_ignored(real: Path, talk: Talk) -> No
 def test_input_of_another_shape_is_named(home: Path, tmp_path: Path, event: str, given: dict[str, Any]) -> None:
     """No server is asked or started for it."""
     home.mkdir(mode=0o700)
-    printed, notice = hook(event, given, "--home", home)
+    printed, notice = hook_here(event, given, "--home", home)
     assert is_silent(event, printed)
     [line] = notice.splitlines()
     assert "has the host changed its hooks?" in line
@@ -96,9 +98,9 @@ def test_hook_of_an_unknown_event_is_named(home: Path, tmp_path: Path) -> None:
 
 
 def test_complaint_ends_with_a_call_that_succeeds(real: Path, tmp_path: Path) -> None:
-    hook(EVENT, {"prompt": 3}, "--home", real)
+    hook_here(EVENT, {"prompt": 3}, "--home", real)
     assert complaints(real, tmp_path / "user")
-    hook(EVENT, {"prompt": ASKED}, "--home", real)
+    hook_here(EVENT, {"prompt": ASKED}, "--home", real)
     assert complaints(real, tmp_path / "user") == []
 
 
@@ -245,7 +247,7 @@ def test_plugin_without_the_permission_for_a_home(tmp_path: Path, event: str) ->
 def test_host_that_calls_twice_for_one_prompt_shows_a_memory_once(real: Path, talk: Talk) -> None:
     """As one does in which the plugin and a hook of the settings are registered."""
     payload = talk.payload(prompt=ASKED)
-    shown = [context(EVENT, hook(EVENT, payload, "--home", real)[0]) for _ in range(2)]
+    shown = [context(EVENT, hook_here(EVENT, payload, "--home", real)[0]) for _ in range(2)]
     assert KNOWN in shown[0]
     assert shown[1] == ""
 
@@ -253,28 +255,29 @@ def test_host_that_calls_twice_for_one_prompt_shows_a_memory_once(real: Path, ta
 def test_host_without_a_session_recalls_and_keeps(real: Path, talk: Talk) -> None:
     """Nothing says what was shown before, so it is shown again; a transcript says which session it is."""
     for given in ({"prompt": ASKED}, {"prompt": ASKED, "session_id": None}, {"prompt": ASKED, "session_id": 7}):
-        printed, notice = hook(EVENT, given, "--home", real)
+        printed, notice = hook_here(EVENT, given, "--home", real)
         assert KNOWN in context(EVENT, printed)
         assert notice == ""
     talk.add("user", "What does a chain cost?")
     for _ in range(2):
-        assert hook("stop", {"transcript_path": str(talk.path)}, "--home", real) == ({}, "")
-    assert [text for _, text in kept(real)] == [KNOWN, "What does a chain cost?"]
+        assert hook_here("stop", {"transcript_path": str(talk.path)}, "--home", real) == ({}, "")
+    assert [text for _, text in kept(real, talk.session)] == ["What does a chain cost?"]
 
 
 @pytest.mark.feature("a host that dies between prompt and answer loses no turn and doubles none")
 def test_turn_of_a_host_that_died_is_kept_once(real: Path, talk: Talk) -> None:
     """Its session goes on: the prompt without an answer, the prompt that is typed again, and the answer are kept."""
     talk.add("user", "What does a chain cost?")
-    hook(EVENT, talk.payload(prompt="What does a chain cost?"), "--home", real)
-    hook("session-start", talk.payload(source="resume"), "--home", real)
+    hook_here(EVENT, talk.payload(prompt="What does a chain cost?"), "--home", real)
+    hook_here("session-start", talk.payload(source="resume"), "--home", real)
     talk.add("user", "Again: the price of a chain?")
-    hook(EVENT, talk.payload(prompt="Again: the price of a chain?"), "--home", real)
+    hook_here(EVENT, talk.payload(prompt="Again: the price of a chain?"), "--home", real)
     talk.add("assistant", "A chain costs 30 euros.")
     for event in ("stop", "session-end", "stop"):
-        assert hook(event, talk.payload(last_assistant_message="A chain costs 30 euros."), "--home", real) == ({}, "")
+        run = hook if HOOKS[event].detached else hook_here
+        assert run(event, talk.payload(last_assistant_message="A chain costs 30 euros."), "--home", real) == ({}, "")
     said = ["What does a chain cost?", "Again: the price of a chain?", "A chain costs 30 euros."]
-    assert [text for _, text in kept(real)] == [KNOWN, *said]
+    assert [text for _, text in kept(real, talk.session)] == said
 
 
 def test_two_hosts_on_one_session_keep_each_turn_once(real: Path, talk: Talk) -> None:
@@ -286,4 +289,4 @@ def test_two_hosts_on_one_session_keep_each_turn_once(real: Path, talk: Talk) ->
         events = ("stop", "pre-compact", "stop", "pre-compact")
         done = list(pool.map(lambda event: hook(event, talk.payload(), "--home", real), events))
     assert [printed for printed, _ in done] == [{}] * 4
-    assert sorted(text for _, text in kept(real)) == sorted([KNOWN, *said])
+    assert sorted(text for _, text in kept(real, talk.session)) == sorted(said)
