@@ -18,10 +18,12 @@ from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner, Result
 
 from adapters.http import HttpMemory
 from fusion.client import Client, ensure_server, stop_server
 from fusion.contract import Query, Scope
+from fusion.doors.cli import app
 from fusion.home import ServerRecord, owner, read_record
 from fusion.local_server import running_server
 from fusion.trust import allow
@@ -40,16 +42,40 @@ def home(tmp_path: Path) -> Iterator[Path]:
         yield home
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home whose server answers several tests, each with a user of its own; one that has ended is started again."""
+    home = tmp_path_factory.mktemp("running") / "home"
+    home.mkdir(mode=0o700)
+    (home / "fusion.toml").write_text(SMALL)
+    allow(home)
+    with server_stopped(home):
+        ensure_server(home)
+        yield home
+
+
 def start(*arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "fusion", *(str(a) for a in arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def fusion(*arguments: object, code: int = 0) -> str:
-    """What a command printed on stdout; its exit code must be ``code``."""
+def invoke(*arguments: object) -> Result:
+    """A command in this process, where what a process of its own does is not what is shown."""
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def fusion(*arguments: object) -> str:
+    """What a command prints on stdout."""
+    done = invoke(*arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def fusion_process(*arguments: object) -> str:
+    """What a command prints on stdout, as a process of its own."""
     with start(*arguments) as process:
         out, err = process.communicate(timeout=60)
-    assert process.returncode == code, err
+    assert process.returncode == 0, err
     return out
 
 
@@ -60,10 +86,10 @@ def fusion_json(*arguments: object) -> dict[str, Any]:
     return found
 
 
-def test_command_ends_quietly_on_a_closed_pipe(home: Path) -> None:
+def test_command_ends_quietly_on_a_closed_pipe(running: Path) -> None:
     """`fusion … | head -1`: the rest is not printed, and nothing is said of it on stderr."""
-    fusion("remember", "The bookings move to Postgres", "--home", home)
-    with start("fuse", "where do bookings live?", "--home", home) as process:
+    fusion("remember", "The bookings move to Postgres", "--home", running, "--user", "olga")
+    with start("fuse", "where do bookings live?", "--home", running, "--user", "olga") as process:
         assert process.stdout is not None
         process.stdout.close()
         process.stdout = None
@@ -139,26 +165,26 @@ def test_client_of_memory_cortex_works_on_a_port_of_its_own(home: Path, monkeypa
 
 
 @pytest.mark.row("A039", "an episode is stated with `fusion remember --from --to --with`, and shown by `fusion get`")
-def test_remember_an_episode_and_ask_for_its_time(home: Path) -> None:
+def test_remember_an_episode_and_ask_for_its_time(running: Path) -> None:
     """From 28 February to 3 March is in March, and no word of it is in the question."""
     period = ("--kind", "episode", "--from", "2026-02-28", "--to", "2026-03-03", "--with", "Ana", "--with", "Bob")
-    kept = fusion_json("remember", "A trip to Lisbon", *period, "--home", home)["memories"][0]
-    with Client.of_home(home, start=False) as client:
+    kept = fusion_json("remember", "A trip to Lisbon", *period, "--home", running, "--user", "eva")["memories"][0]
+    with Client.of_home(running, start=False) as client:
         assert client.settle(60)["settled"]
-    fused = fusion_json("fuse", "What happened in March 2026?", "--home", home)
+    fused = fusion_json("fuse", "What happened in March 2026?", "--home", running, "--user", "eva")
     assert [m["ref"] for m in fused["memories"]] == [kept["ref"]]
-    shown = fusion("get", kept["ref"], "--home", home)
+    shown = fusion("get", kept["ref"], "--home", running, "--user", "eva")
     assert "happened  2026-02-28T00:00:00Z to 2026-03-04T00:00:00Z\n" in shown
     assert "with      Ana, Bob\n" in shown
-    with start("remember", "x", "--from", "2026-03-02", "--to", "2026-03-01", "--home", home) as process:
-        assert "until is before at" in process.communicate(timeout=60)[1]
+    refused = invoke("remember", "x", "--from", "2026-03-02", "--to", "2026-03-01", "--home", running, "--user", "eva")
+    assert "until is before at" in refused.stderr
 
 
-def test_command_writes_no_progress_without_terminal(home: Path, tmp_path: Path) -> None:
+def test_command_writes_no_progress_without_terminal(running: Path, tmp_path: Path) -> None:
     """No bar is shown, and a line only on a machine that is busy for seconds. The result, with how to undo it, is on
     stdout."""
     (tmp_path / "note.md").write_text("# Staging\n\nIt listens on 4409.\n")
-    with start("ingest", tmp_path / "note.md", "--home", home) as process:
+    with start("ingest", tmp_path / "note.md", "--home", running, "--user", "pia") as process:
         out, err = process.communicate(timeout=60)
     assert not [line for line in err.splitlines() if not line.startswith("ingest: ")]
     assert [line.partition(" fusion ")[0] for line in out.splitlines()] == [
@@ -204,11 +230,15 @@ def test_a_command_by_python_m_imports_nothing_from_the_working_folder(home: Pat
 )
 def test_remember_ask_read_forget(home: Path) -> None:
     """The first command starts the server, the others use it; what was forgotten is gone."""
-    kept = fusion_json("remember", "The bookings move to Postgres", "--home", home, "--user", "nadia")["memories"][0]
+    [line] = fusion_process(
+        "remember", "The bookings move to Postgres", "--home", home, "--user", "nadia", "--json"
+    ).splitlines()
+    kept = json.loads(line)["memories"][0]
     assert kept["status"] == "stored"
     with Client.of_home(home, start=False) as client:
         assert client.settle(60)["settled"]
-    fused = fusion_json("fuse", "where do bookings live?", "--home", home, "--user", "nadia")
+    asks = ("fuse", "where do bookings live?", "--home", home, "--user", "nadia", "--json")
+    fused = json.loads(fusion_process(*asks))
     assert [m["ref"] for m in fused["memories"]] == [kept["ref"]]
     assert fusion_json("receipt", fused["receipt_id"], "--home", home)["receipt_id"] == fused["receipt_id"]
     assert len(fusion_json("search", "memory", "bookings", "--home", home, "--user", "nadia")["hits"]) == 1
@@ -221,20 +251,20 @@ def test_remember_ask_read_forget(home: Path) -> None:
     assert ([r["backends"] for r in gone["receipts"]], gone["done"]) == ([{"memory": "deleted"}], True)
     assert [one["ref"] for one in fusion_json("forgotten", "--home", home)["forgotten"]] == [kept["ref"]]
     assert fusion_json("fuse", "where do bookings live?", "--home", home, "--user", "nadia")["memories"] == []
-    assert fusion_json("stop", "--home", home)["stopped"] is True
+    assert json.loads(fusion_process("stop", "--home", home, "--json"))["stopped"] is True
     assert owner(home) is None
 
 
-def test_fuse_and_receipt_for_people(home: Path) -> None:
+def test_fuse_and_receipt_for_people(running: Path) -> None:
     """The block as it is, then who answered and why each memory is in."""
-    fusion("remember", "The bookings move to [bold]Postgres[/bold]", "--home", home)
-    with Client.of_home(home, start=False) as client:
+    fusion("remember", "The bookings move to [bold]Postgres[/bold]", "--home", running, "--user", "rita")
+    with Client.of_home(running, start=False) as client:
         client.settle(60)
-    out = fusion("fuse", "where do bookings live?", "--home", home, "-v")
+    out = fusion("fuse", "where do bookings live?", "--home", running, "--user", "rita", "-v")
     assert "The bookings move to [bold]Postgres[/bold]" in out
     assert "memory" in out
     assert "receipt r" in out
-    assert "memory" in fusion("backends", "--home", home)
+    assert "memory" in fusion("backends", "--home", running)
 
 
 @pytest.mark.feature("one process owns a home; many commands at once end up with one server")
@@ -255,22 +285,22 @@ def test_concurrent_commands_start_one_server(home: Path) -> None:
 
 
 @pytest.mark.row("A044", "a killed server is replaced, and nothing stored is lost")
-def test_killed_server_is_replaced(home: Path) -> None:
+def test_killed_server_is_replaced(running: Path) -> None:
     """kill -9 leaves a record and a lock file behind; neither is taken for a server, and nothing kept is lost."""
-    kept = fusion_json("remember", "The bookings move to Postgres", "--home", home)["memories"][0]
-    record = read_record(home)
+    kept = fusion_json("remember", "The bookings move to Postgres", "--home", running, "--user", "karl")["memories"][0]
+    record = read_record(running)
     assert record is not None
     os.kill(record.pid, signal.SIGKILL)
-    with Client.of_home(home) as client:
-        assert client.memory(kept["ref"])["text"] == "The bookings move to Postgres"
+    with Client.of_home(running) as client:
+        assert client.memory(kept["ref"], user_id="karl")["text"] == "The bookings move to Postgres"
         assert client.health()["pid"] != record.pid
 
 
-def test_client_finds_the_next_server(home: Path) -> None:
+def test_client_finds_the_next_server(running: Path) -> None:
     """A server that left between two questions costs the second one nothing but its start."""
-    with Client.of_home(home) as client:
+    with Client.of_home(running) as client:
         first = client.health()["pid"]
-        stop_server(home)
+        stop_server(running)
         assert client.health()["pid"] != first
 
 
@@ -290,9 +320,13 @@ def test_direct_locks_the_home(home: Path) -> None:
     assert f"process {record.pid} (fusion serve" in problem["detail"]
 
 
+OPEN = "every user and every program of this computer"
+"""what the log says of a server that needs no token"""
+
+
 @pytest.mark.feature("SIGTERM finishes running requests")
 def test_sigterm_finishes_requests_and_cleans_up(home: Path) -> None:
-    """The record goes first, the process leaves with 0, the home is free."""
+    """The record goes first, the process leaves with 0, the home is free. Without a token 401 says how to get it."""
     with start("serve", "--home", home, "--port", 0, "--json") as process:
         assert process.stdout is not None
         ready = json.loads(process.stdout.readline())
@@ -300,8 +334,11 @@ def test_sigterm_finishes_requests_and_cleans_up(home: Path) -> None:
         assert record is not None
         assert record == ServerRecord(process.pid, ready["url"], record.started, home_token(home))
         assert httpx.get(ready["url"] + "/readyz").json() == {"ready": True}
+        refused = httpx.get(f"{ready['url']}/v1/backends")
+        assert (refused.status_code, "fusion token" in refused.text) == (401, True)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        _, log = process.communicate(timeout=60)
+    assert OPEN not in log
     assert process.returncode == 0
     assert read_record(home) is None
     assert owner(home) is None
@@ -309,17 +346,15 @@ def test_sigterm_finishes_requests_and_cleans_up(home: Path) -> None:
 
 @pytest.mark.feature("… and must be requested by name; the log says what it means", of="serving without a token")
 def test_serve_without_token_warns(home: Path) -> None:
-    """Then every local user is let in; a line of the log says so. Without the option 401 says how to get the token."""
-    for option, status in ((), 401), (("--no-token",), 200):
-        with start("serve", "--home", home, "--port", 0, "--json", *option) as process:
-            assert process.stdout is not None
-            url = json.loads(process.stdout.readline())["url"]
-            reply = httpx.get(f"{url}/v1/backends")
-            assert reply.status_code == status
-            process.send_signal(signal.SIGTERM)
-            _, log = process.communicate(timeout=60)
-        assert ("every user and every program of this computer" in log) is (status == 200)
-        assert ("fusion token" in reply.text) is (status == 401)
+    """Then every local user is let in; a line of the log says so."""
+    with start("serve", "--home", home, "--port", 0, "--json", "--no-token") as process:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        reply = httpx.get(f"{url}/v1/backends")
+        assert (reply.status_code, "fusion token" in reply.text) == (200, False)
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=60)
+    assert OPEN in log
 
 
 def test_idle_server_stops(home: Path) -> None:
@@ -340,48 +375,41 @@ def test_server_with_keys_accepts_local_clients(home: Path) -> None:
 
 
 @pytest.mark.feature("a file that others can read (S13)", part="secrets")
-def test_files_of_a_home_are_private(home: Path) -> None:
+def test_files_of_a_home_are_private(running: Path) -> None:
     """Folders 0700, files 0600, whatever the umask says."""
-    fusion("remember", "a secret", "--home", home)
-    loose = [p for p in home.rglob("*") if p.name != "fusion.toml" and p.stat().st_mode & 0o077]
+    fusion("remember", "a secret", "--home", running, "--user", "petra")
+    loose = [p for p in running.rglob("*") if p.name != "fusion.toml" and p.stat().st_mode & 0o077]
     assert loose == []
 
 
-def test_ingest_and_ask(home: Path, tmp_path: Path) -> None:
+def test_ingest_and_ask(running: Path, tmp_path: Path) -> None:
     """Files are ingested and answer a question; a second run is a no-op, with one line of output."""
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "chains.md").write_text("# Chains\n\nChains come from Kedjan.\n\n# Locks\n\nLocks come from Hjulhuset.\n")
     (notes / "talk.jsonl").write_text('{"text": "Berit phones before nine", "speaker": "Mara"}\n')
-    summary = fusion_json("ingest", notes, "--home", home)
+    summary = fusion_json("ingest", notes, "--home", running, "--user", "ines")
     assert (summary["read"], summary["stored"], summary["settled"]) == (3, 3, True)
-    assert "0 remembered, 3 known already." in fusion("ingest", notes, "--home", home)
-    assert "3 memories would be sent." in fusion("ingest", notes, "--home", home, "--dry-run")
-    fused = fusion_json("fuse", "where do the chains come from?", "--home", home)
+    assert "0 remembered, 3 known already." in fusion("ingest", notes, "--home", running, "--user", "ines")
+    assert "3 memories would be sent." in fusion("ingest", notes, "--home", running, "--user", "ines", "--dry-run")
+    fused = fusion_json("fuse", "where do the chains come from?", "--home", running, "--user", "ines")
     assert "Kedjan" in fused["block"]
 
 
-def test_the_first_command_of_all_can_be_an_ingest(tmp_path: Path) -> None:
+def test_the_first_command_of_all_can_be_an_ingest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It makes the user's home, in which an edited note takes the place of its earlier text."""
-    environment = {**os.environ, "HOME": str(tmp_path)}
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     note = tmp_path / "keys.md"
-
-    def run(*arguments: object) -> str:
-        command = [sys.executable, "-m", "fusion", *map(str, arguments)]
-        where: dict[str, Any] = {"env": environment, "cwd": tmp_path}
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60, **where)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
     try:
-        for safe in ("blue", "blue", "red"):
+        for run, safe in ((fusion_process, "blue"), (fusion, "blue"), (fusion, "red")):
             note.write_text(f"# Keys\n\nThe key lives in the {safe} safe.\n")
             assert "apart" not in run("ingest", note, "--no-wait")
-        kept = json.loads(run("memories", "--json"))["memories"]
+        kept = fusion_json("memories")["memories"]
         assert [memory["source"] for memory in kept] == [f"file:{note}"]
         assert "red" in kept[0]["text"]
     finally:
-        run("stop")
+        fusion("stop")
 
 
 SESSION = "11111111-2222-4333-8444-555555555555"
@@ -491,17 +519,15 @@ def test_server_answers_from_a_followed_folder(home: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("options", [(), ("--dry-run",), ("--watch",)])
-def test_ingest_of_missing_file_fails(home: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_ingest_of_missing_file_fails(running: Path, tmp_path: Path, options: tuple[str, ...]) -> None:
     """Exit code 2 and the path, however it is asked for."""
-    with start("ingest", tmp_path / "nonexistent", "--home", home, *options) as process:
-        _, err = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert f"there is no such file or folder: {tmp_path / 'nonexistent'}" in err
+    done = invoke("ingest", tmp_path / "nonexistent", "--home", running, *options)
+    assert done.exit_code == 2
+    assert f"there is no such file or folder: {tmp_path / 'nonexistent'}" in done.stderr
 
 
 def test_ingest_dry_run_refuses_watch(home: Path, tmp_path: Path) -> None:
     """The two together are wrong usage: exit code 2, and the error says what to leave out."""
-    with start("ingest", tmp_path, "--watch", "--dry-run", "--home", home) as process:
-        out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (2, "")
-    assert "leave out --dry-run" in err
+    done = invoke("ingest", tmp_path, "--watch", "--dry-run", "--home", home)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "leave out --dry-run" in done.stderr
