@@ -233,9 +233,19 @@ def test_a_misspelt_variable_is_pointed_out(hands: Path) -> None:
 # Words without quotes ---------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with one memory, for all tests that only ask for it."""
+    home = tmp_path_factory.mktemp("small") / "home"
+    home.mkdir(mode=0o700)
+    (home / "fusion.toml").write_text(KEPT)
+    ingest(home, "We deploy on Tuesdays.")
+    return home
+
+
 @pytest.fixture
-def small(hands: Path) -> Path:
-    """A home with one memory."""
+def lost(hands: Path) -> Path:
+    """A home with the same memory, for a test that forgets it."""
     (hands / "fusion.toml").write_text(KEPT)
     ingest(hands, "We deploy on Tuesdays.")
     return hands
@@ -384,26 +394,34 @@ def test_nothing_found_leaves_stdout_empty(small: Path) -> None:
 LONG = "The falafel place behind the station has closed for good. " * 8
 
 
+@pytest.fixture(scope="module")
+def station(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with two backends and three long memories."""
+    home = tmp_path_factory.mktemp("station") / "home"
+    home.mkdir(mode=0o700)
+    (home / "fusion.toml").write_text(KEPT + '[backends.other]\nadapter = "adapters.inmemory:InMemory"\n')
+    ingest(home, *(f"{name} said: {LONG}\n\nsecond line" for name in ("Mara", "Nadia", "Berit")))
+    return home
+
+
 @pytest.mark.feature("lists have one line for each memory, as wide as the terminal, with refs that `get` accepts")
 @pytest.mark.parametrize("width", [60, 100])
 @pytest.mark.parametrize(
     "words", ["memories", "search memory falafel", "forget --query falafel --dry-run", "compare falafel --b -memory"]
 )
 def test_a_list_has_one_line_for_each_memory(
-    hands: Path, words: str, width: int, monkeypatch: pytest.MonkeyPatch
+    station: Path, words: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Clipped where the terminal ends, and under refs that `get` takes."""
     monkeypatch.setenv("COLUMNS", str(width))
-    (hands / "fusion.toml").write_text(KEPT + '[backends.other]\nadapter = "adapters.inmemory:InMemory"\n')
-    ingest(hands, *(f"{name} said: {LONG}\n\nsecond line" for name in ("Mara", "Nadia", "Berit")))
-    printed = fusion(*words.split(), "--home", hands, "--direct").stdout.splitlines()
+    printed = fusion(*words.split(), "--home", station, "--direct").stdout.splitlines()
     rows = [line for line in printed if "said:" in line]
     assert len(rows) == 3 or words.startswith("compare"), printed
     assert all(len(line) <= width for line in printed if "said:" in line)
     assert not [line for line in printed if ("station" in line or "second" in line) and "said:" not in line]
     for row in rows:
         ref = next(cell for cell in row.split() if cell[0] == "m")
-        assert fusion("get", ref, "--home", hands, "--direct").exit_code == 0
+        assert fusion("get", ref, "--home", station, "--direct").exit_code == 0
 
 
 @pytest.mark.feature("a table in a very narrow terminal keeps its words whole")
@@ -424,23 +442,23 @@ def test_a_home_that_is_like_another_is_corrected_in_plain_sentences(hands: Path
 
 
 @pytest.mark.feature("`fusion search` shows refs; `-v` and JSON have a backend's own ids")
-def test_search_shows_refs_and_its_own_ids_only_on_demand(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_shows_refs_and_its_own_ids_only_on_demand(lost: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The ref that `get` and `forget` take; the native id with -v and in JSON."""
     monkeypatch.setenv("COLUMNS", "150")
-    asked = ("search", "memory", "when do we deploy?", "--home", small, "--direct")
+    asked = ("search", "memory", "when do we deploy?", "--home", lost, "--direct")
     [hit] = orjson.loads(fusion(*asked, "--json").stdout)["hits"]
     plain, verbose = fusion(*asked).stdout, fusion(*asked, "-v").stdout
     assert hit["ref"] in plain.split()
     assert hit["native_id"] not in plain
     assert hit["native_id"] in verbose
-    assert fusion("get", hit["ref"], "--home", small, "--direct").stdout.startswith("We deploy on Tuesdays.")
-    assert fusion("forget", hit["ref"], "--yes", "--home", small, "--direct").exit_code == 0
+    assert fusion("get", hit["ref"], "--home", lost, "--direct").stdout.startswith("We deploy on Tuesdays.")
+    assert fusion("forget", hit["ref"], "--yes", "--home", lost, "--direct").exit_code == 0
 
 
 @pytest.mark.feature("a memory that was deleted everywhere is reported in two lines; a table lists the rest")
-def test_a_memory_that_is_gone_everywhere_is_two_lines(small: Path) -> None:
+def test_a_memory_that_is_gone_everywhere_is_two_lines(lost: Path) -> None:
     """The table of backends is for what is not gone."""
-    [line, where] = fusion("forget", "m1", "--yes", "--home", small, "--direct").stdout.splitlines()
+    [line, where] = fusion("forget", "m1", "--yes", "--home", lost, "--direct").stdout.splitlines()
     assert line == "1 memory forgotten."
     assert where == "Deleted in memory; each was asked again and does not return it."
     with redirect_stdout(io.StringIO()) as out:
