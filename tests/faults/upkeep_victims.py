@@ -1,9 +1,10 @@
-"""Kills a job at every statement, and runs it again: python -m tests.faults.upkeep_victims JOB FOLDER.
+"""Kills a job at every statement, and runs it again: python -m tests.faults.upkeep_victims JOB FOLDER [EVERY].
 
-A process that has read the memories once forks a victim for each statement. The victim runs the job, and ends without
-any cleaning up before that statement. Then the parent runs the job to its end. It prints the number of kills, and fails
-where a file is neither as before nor as after, where the second run ends differently from one that nothing disturbed,
-where anything else is left behind, or where the changes cannot be taken back.
+With EVERY it does so only at the first of every so many statements, and at the last one. A process that has read the
+memories once forks a victim for each kill. The victim runs the job, and ends without any cleaning up before that
+statement. Then the parent runs the job to its end. It prints the number of kills, and fails where a file is neither as
+before nor as after, where the second run ends differently from one that nothing disturbed, where anything else is left
+behind, or where the changes cannot be taken back.
 """
 
 from __future__ import annotations
@@ -193,7 +194,7 @@ class Killer:
             threading.settrace(None)
 
 
-def main(name: str, folder: Path) -> None:
+def main(name: str, folder: Path, every: int = 1) -> None:
     os.fsync = lambda fd: None  # a killed process leaves what it wrote to the system
     agent = Agent(folder / "agent")
     run = asyncio.run(prepared(name, agent))
@@ -212,7 +213,8 @@ def main(name: str, folder: Path) -> None:
     run()
     settled = contents(agent.folder)
     assert settled == after, "a second run changes nothing"
-    for at in range(counted.count):
+    points = sorted({*range(0, counted.count, every), counted.count - 1})
+    for at in points:
         reset()
         if not (victim := os.fork()):
             Killer(name, at).watch(run)
@@ -229,8 +231,8 @@ def main(name: str, folder: Path) -> None:
             space.undo(change.name)
         if name != "feed":
             assert contents(agent.folder) == before, (at, "all of it can be taken back")
-    os.write(1, str(counted.count).encode())
+    os.write(1, str(len(points)).encode())
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]).resolve())
+    main(sys.argv[1], Path(sys.argv[2]).resolve(), *map(int, sys.argv[3:]))
