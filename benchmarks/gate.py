@@ -34,7 +34,9 @@ MEMORIES = 200
 REQUEST = 10
 """memories of one request"""
 QUESTIONS = 150
-_STAGES = "import json; from benchmarks.stage_cpu import stage_cpu_ms; print(json.dumps(stage_cpu_ms()))"
+STAGE_REQUESTS = 20
+"""requests of which each stage's milliseconds are the median"""
+_STAGES = "import json; from benchmarks.stage_cpu import stage_cpu_ms; print(json.dumps(stage_cpu_ms({requests})))"
 
 Costs = Mapping[str, float]
 """milliseconds of CPU by figure"""
@@ -155,7 +157,8 @@ def _question(turn: int, n: int) -> str:
 
 def _stages(tree: Path) -> Costs:
     """Milliseconds of CPU of each stage; none if that commit cannot measure them."""
-    done = subprocess.run([sys.executable, "-c", _STAGES], cwd=tree, capture_output=True, text=True, check=False)
+    code = _STAGES.format(requests=STAGE_REQUESTS)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tree, capture_output=True, text=True, check=False)
     found: dict[str, float] = json.loads(done.stdout) if done.returncode == 0 else {}
     found.pop("total", None)
     return {f"stage {name}": ms for name, ms in found.items()}
