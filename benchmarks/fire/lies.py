@@ -26,7 +26,7 @@ from fusion.lib.jaccard import jaccard
 from fusion.lib.words import STOP_WORDS, words
 from tests.fire.lies import PEOPLE, SEED, SUBSTITUTES, Pair, copies, lies
 
-SHORT_PAIRS = 30
+SHORT_PAIRS = 10
 SHORT_DOORS: tuple[Door, ...] = ("remembered", "imitated")
 PLANTED_BY: Mapping[Door, Door] = {"claimed": "remembered", "imitated": "external", "line": "line"}
 """by claiming door, the way in"""

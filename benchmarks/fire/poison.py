@@ -24,6 +24,7 @@ from tests.fire.lies import PEOPLE, SEED, lies
 from tests.fire.poison import CHARS, Poison, poisons
 
 SHORT = ("keywords", "speaker", "place")
+ASKED, ASKED_SHORT = 40, 4
 
 
 def measure(full: bool) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def measure(full: bool) -> dict[str, Any]:
     pairs = lies()
     memories = [_turn(pair.truth, n) for n, pair in enumerate(pairs)]
     questions = [f"{PEOPLE[n % len(PEOPLE)]} said it: {pair.question}" for n, pair in enumerate(pairs)]
-    asked = Random(SEED).sample(questions, 40 if full else 12)
+    asked = Random(SEED).sample(questions, ASKED if full else ASKED_SHORT)
     found = poisons(PEOPLE, common_words([one.text for one in memories]), "talk-3", datetime.now(UTC))
     chosen = found if full else [one for one in found if one.strategy in SHORT]
     return asyncio.run(attacked(memories, asked, chosen, DOORS if full else ("remembered", "external")))

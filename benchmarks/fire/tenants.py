@@ -14,8 +14,8 @@ from tests.fire.tenants import PLANTED, TOPICS, Act, compared, drawn, oracle
 PAIRS = (("acme", "globex"), ("default", "globex"), ("acme", "default"))
 """who asks, and who else works: two customers, the owner and a customer, a customer and the owner"""
 SEEDS, SEEDS_SHORT = 30, 1
-WORDS_SHORT = 10
-ACTS = 10
+WORDS_SHORT = 3
+ACTS, ACTS_SHORT = 10, 4
 
 
 def measure(full: bool) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def measure(full: bool) -> dict[str, Any]:
     replies = 0
     with bar("tenants", seeds + 1) as advance:
         for seed in range(seeds):
-            found, asked = asyncio.run(_compared(seed))
+            found, asked = asyncio.run(_compared(seed, ACTS if full else ACTS_SHORT))
             different += [f"seed {seed}: {one}" for one in found]
             replies += asked
             advance(1)
@@ -43,10 +43,10 @@ def measure(full: bool) -> dict[str, Any]:
     }
 
 
-async def _compared(seed: int) -> tuple[list[str], int]:
+async def _compared(seed: int, acts: int) -> tuple[list[str], int]:
     """One run with a flood of memories on a shared subject; every second run has the local model."""
     draw = Random(seed)
-    mine, theirs = drawn(draw, ACTS), [*drawn(draw, ACTS), Act("flood", draw.choice(TOPICS))]
+    mine, theirs = drawn(draw, acts), [*drawn(draw, acts), Act("flood", draw.choice(TOPICS))]
     draw.shuffle(theirs)
     more: dict[str, Any] = {} if seed % 2 else {"embedder": {"adapter": ""}}
     with TemporaryDirectory() as folder:
