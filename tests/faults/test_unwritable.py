@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,15 @@ FULL = (
 """the home is a disk of 8 MB with not a byte left; a token that it has is put back, for `fusion allow` removes it"""
 
 
+RUN = """
+import json, subprocess, sys
+done = [subprocess.run([sys.executable, "-m", "fusion", *one], capture_output=True, text=True)
+        for one in json.loads(sys.argv[1])]
+print(json.dumps([[one.returncode, one.stdout, one.stderr] for one in done]))
+"""
+"""runs commands one after the other on one such disk, each a process of its own"""
+
+
 async def filled(home: Path) -> str:
     async with Gateway.open(settings_of(home, **BACKENDS)) as gateway:
         (kept,) = await gateway.remember([NewMemory("The harbour is in Lyon", scope=NADIA, kind="note")])
@@ -48,40 +58,62 @@ async def filled(home: Path) -> str:
     return kept.ref
 
 
-def ask(script: str, arguments: list[str], command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*NAMESPACE, "sh", "-c", script, "sh", *arguments, sys.executable, "-m", "fusion", *command],
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A home with a memory, which is filled once and copied for each test; and the memory's ref."""
+    home = tmp_path_factory.mktemp("prepared") / "home"
+    return home, asyncio.run(filled(home))
+
+
+@pytest.fixture
+def ref(prepared: tuple[Path, str], home: Path) -> str:
+    """The ref of the one memory of ``home``."""
+    shutil.copytree(prepared[0], home)
+    allow(home)  # a copy is not the home that its user made
+    return prepared[1]
+
+
+def ask(script: str, arguments: list[str], commands: list[list[str]]) -> list[subprocess.CompletedProcess[str]]:
+    done = subprocess.run(
+        [*NAMESPACE, "sh", "-c", script, "sh", *arguments, sys.executable, "-c", RUN, json.dumps(commands)],
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
+    assert done.returncode == 0, done.stderr
+    return [subprocess.CompletedProcess([], *one) for one in json.loads(done.stdout)]
 
 
 @pytest.mark.feature("a home on a full or read-only disk answers `fuse`, `search` and `get`, degraded with the reason")
 @pytest.mark.skipif(not NAMESPACE, reason="this machine lets nobody mount a tmpfs")
 @pytest.mark.parametrize("disk", ["read-only", "full"])
-def test_the_command_line_answers_from_a_home_that_cannot_be_written(home: Path, disk: str) -> None:
+def test_the_command_line_answers_from_a_home_that_cannot_be_written(home: Path, ref: str, disk: str) -> None:
     """`fusion fuse`, `search` and `get` answer and say what is wrong; `remember` says what to do; nothing is left."""
-    ref = asyncio.run(filled(home))
     config = home.parent / "fusion.toml"
     config.write_text(TOML)
     place = home if disk == "read-only" else home.parent / "small"
     place.mkdir(exist_ok=True)
     script, arguments = (READ_ONLY, [str(home)]) if disk == "read-only" else (FULL, [str(place), str(home)])
     common = ["--home", str(place), "--config", str(config), "--user", "nadia", "--json"]
-    fused = ask(script, arguments, ["fuse", "which harbour is it?", *common])
+    fused, found, got, refused = ask(
+        script,
+        arguments,
+        [
+            ["fuse", "which harbour is it?", *common],
+            ["search", "cortex", "harbour", *common],
+            ["get", ref, *common],
+            ["remember", "The lighthouse is in Brest", *common],
+        ],
+    )
     assert fused.returncode == 0, fused.stderr
     answer = json.loads(fused.stdout)
     assert "The harbour is in Lyon" in answer["block"]
     assert answer["degraded"]
     assert any("cannot be written to" in note for note in answer["notes"])
-    found = ask(script, arguments, ["search", "cortex", "harbour", *common])
     assert "The harbour is in Lyon" in found.stdout, found.stderr
-    got = ask(script, arguments, ["get", ref, *common])
     assert "The harbour is in Lyon" in got.stdout, got.stderr
-    refused = ask(script, arguments, ["remember", "The lighthouse is in Brest", *common])
     assert refused.returncode != 0
     assert "cannot be written to" in refused.stderr
 
@@ -89,9 +121,9 @@ def test_the_command_line_answers_from_a_home_that_cannot_be_written(home: Path,
 @pytest.mark.feature("a server starts for reading on a full or read-only disk; writing is 507 with what to do")
 @pytest.mark.skipif(not NAMESPACE, reason="this machine lets nobody mount a tmpfs")
 @pytest.mark.parametrize("disk", ["read-only", "full"])
+@pytest.mark.usefixtures("ref")
 def test_a_server_starts_for_reading_on_such_a_disk(home: Path, disk: str) -> None:
     """`/readyz` says why, questions are answered, writing is 507 with what to do."""
-    asyncio.run(filled(home))
     token = home_token(home)
     config = home.parent / "fusion.toml"
     config.write_text(TOML)
@@ -142,8 +174,8 @@ def on_disk(home: Path, disk: str) -> tuple[Path, list[str]]:
 @pytest.mark.skipif(not NAMESPACE, reason="this machine lets nobody mount a tmpfs")
 @pytest.mark.parametrize("disk", ["read-only", "full"])
 @pytest.mark.parametrize("hook", ["user-prompt-submit", "session-start", "stop", "pre-compact"])
+@pytest.mark.usefixtures("ref")
 def test_a_hook_on_such_a_disk_says_what_to_do_and_holds_up_nobody(home: Path, disk: str, hook: str) -> None:
-    asyncio.run(filled(home))
     (home / "fusion.toml").write_text(TOML)
     allow(home)
     place, disk_before = on_disk(home, disk)
@@ -171,8 +203,7 @@ def test_a_hook_on_such_a_disk_says_what_to_do_and_holds_up_nobody(home: Path, d
 @pytest.mark.feature("on a full or read-only disk the MCP tools answer, degraded, and writing says what to do")
 @pytest.mark.skipif(not NAMESPACE, reason="this machine lets nobody mount a tmpfs")
 @pytest.mark.parametrize("disk", ["read-only", "full"])
-async def test_mcp_answers_from_such_a_disk(home: Path, disk: str) -> None:
-    ref = await filled(home)
+async def test_mcp_answers_from_such_a_disk(home: Path, ref: str, disk: str) -> None:
     (home / "fusion.toml").write_text(TOML)
     allow(home)
     place, disk_before = on_disk(home, disk)
@@ -190,8 +221,8 @@ async def test_mcp_answers_from_such_a_disk(home: Path, disk: str) -> None:
     assert "Make room or make it writable" in str(refused.content)
 
 
+@pytest.mark.usefixtures("ref")
 async def test_a_home_with_room_is_opened_itself(home: Path) -> None:
-    await filled(home)
     assert unwritable(home) == ""
     async with writable_home(settings_of(home, **BACKENDS)) as there:
         assert there.settings.home == home
