@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import settings
 
-from fusion.gateway.interpreter import THRESHOLDS
 from tests.bolt.servers import arcade, neo4j_url  # noqa: F401 – fixtures: one database for all tests
 from tests.network_guard import GUARD
 from tests.postgres.servers import journal_server, postgres, postgres_database  # noqa: F401 – fixtures: one server for all tests
@@ -66,13 +65,13 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude all tests and modules from garbage collection, and collect as rarely as a server does.
+    """Exclude all tests and modules from garbage collection.
 
-    Sixteen thousand tests are a heap of a gigabyte. To look through it takes a quarter of all CPU time.
+    Fifteen thousand tests are a heap of a gigabyte. To look through it takes a quarter of all CPU time.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*THRESHOLDS)
+    gc.set_threshold(5_000, 10, 10)  # more rarely than Python does, and often enough that a process keeps to its memory
 
 
 sys.addaudithook(GUARD)
