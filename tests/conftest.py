@@ -7,10 +7,12 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+import typer.testing
 from hypothesis import settings
 
 from tests.bolt.servers import arcade, neo4j_url  # noqa: F401 – fixtures: one database for all tests
@@ -23,6 +25,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # A slow example on a busy machine is not a failure.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
+
+# Typer makes the tree of all commands anew for each one that a test calls: that was half the time of these tests.
+typer.testing._get_command = cache(typer.main.get_command)
 
 PRIVATE = ("FUSION_", "ANTHROPIC_", "OPENAI_", "MEM0_", "QDRANT_", "XDG_")
 
