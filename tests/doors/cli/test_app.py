@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 from fusion import __version__
 from fusion.doors.cli import app, render
-from fusion.doors.cli.app import GROUPS
+from fusion.doors.cli.app import GROUPS, made
 from fusion.home import HomeLock
 from tests.doors.fakes import SMALL
 
@@ -83,6 +83,23 @@ def help_texts(context: Any, command: Any) -> Iterator[tuple[str, str]]:
         yield command.name, text or ""
     for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
         yield from help_texts(context, command.get_command(context, name))
+
+
+@pytest.mark.feature("`fusion COMMAND` makes the options of that command alone")
+@pytest.mark.parametrize("name", ["forget", "mem", "jobs"])
+def test_command_is_made_alone(name: str) -> None:
+    """It is the same command as among all of them."""
+    alone: Any = typer.main.get_command(made(name))
+    assert list(alone.commands) == [name]
+    helps = [CliRunner().invoke(one, [name, "--help"]).stdout for one in (made(name), app)]
+    assert helps[0] == helps[1] != ""
+
+
+@pytest.mark.parametrize("name", ["", "--version", "help", "man", "forgt", "markdown"])
+def test_other_words_are_looked_for_among_all_commands(name: str) -> None:
+    """An option, a wrong name, a backend, and `man`, which shows every command."""
+    every: Any = typer.main.get_command(made(name))
+    assert set(every.commands) == set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 
 
 def test_the_package_imports_nothing_heavy() -> None:
