@@ -104,9 +104,8 @@ serve: $(STAMP) $(CONFIG)
 compiled: $(STAMP)
 	@$(BIN)/python -m compileall -q fusion adapters
 
-# Three processes on two cores: a fifth of the time, tests wait for servers and for processes that they start.
 test: compiled
-	$(BIN)/python -m pytest -n 3 $(ARGS)
+	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 # Neo4j Community in its own process, from Maven Central: needs Java 17 and mvn. Downloaded once; the tests take 20 seconds.
 NEO4J := .cache/neo4j/classpath

@@ -37,9 +37,10 @@ IN_MEMORY = Path("/dev/shm")  # noqa: S108 – only for folders with random name
 
 
 def use_memory_for_files() -> None:
-    """Put all temporary files of the tests into memory, unless ``TMPDIR`` names a place or memory is short.
+    """Let servers and processes that tests start have their temporary files in memory, if there is enough of it.
 
-    The tests make and remove millions of files, and half the time of those with a database was the disk's.
+    A place that ``TMPDIR`` names is kept. The databases of tests make and remove millions of files, and half their time
+    was the disk's. pytest's own ``tmp_path`` stays where it is: it has looked for its place already.
     """
     if "TMPDIR" in os.environ or not os.access(IN_MEMORY, os.W_OK | os.X_OK):
         return

@@ -52,9 +52,12 @@ class Tried(module.Notifications):
 
 
 @asynccontextmanager
-async def listening(url: str) -> AsyncIterator[Server]:
+async def listening(url: str, **woken: Woken) -> AsyncIterator[Server]:
+    """A server that listens; ``woken`` by schema are subscribed before it does, so that they are woken when it does."""
     server = Server(url)
     await asyncio.to_thread(server.open)
+    for schema, one in woken.items():
+        server.notifications.subscribe(schema, one)
     task = asyncio.create_task(server.notifications.listen())
     try:
         yield server
@@ -65,11 +68,11 @@ async def listening(url: str) -> AsyncIterator[Server]:
 
 
 async def test_a_change_wakes_the_other_gateways_subscribers_of_that_schema(postgres_database: Database) -> None:
-    async with listening(postgres_database.url) as one, listening(postgres_database.url) as two:
-        mine, other, elsewhere = Woken(), Woken(), Woken()
-        one.notifications.subscribe("fusion_a", mine)
-        two.notifications.subscribe("fusion_a", other)
-        two.notifications.subscribe("fusion_b", elsewhere)
+    mine, other, elsewhere = Woken(), Woken(), Woken()
+    async with (
+        listening(postgres_database.url, fusion_a=mine) as one,
+        listening(postgres_database.url, fusion_a=other, fusion_b=elsewhere) as two,
+    ):
         for woken in (mine, other, elsewhere):
             await woken.once_more()  # once they listen
         for _ in range(3):
