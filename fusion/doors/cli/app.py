@@ -71,12 +71,12 @@ def common(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Options before the command. The text of the help is in ``app``."""
+    """Options before the command. The text of the help is in ``made``."""
 
 
 def made(only: str = "") -> typer.Typer:
     """All commands; or ``only`` one of them, if there is one of this name and it does not look at the others."""
-    made = typer.Typer(
+    every = typer.Typer(
         cls=Commands,
         help="Ask all of an agent's memories at once; get one block that fits its prompt.\n\n"
         "New here? `fusion init` finds your notes and sessions and answers a first question.",
@@ -85,22 +85,22 @@ def made(only: str = "") -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    made.callback()(common)
+    every.callback()(common)
     for group, commands in GROUPS.items():
         for command in commands:
             name = command.__name__.rstrip("_").replace("_", "-")
             options = (
                 {"ignore_unknown_options": True, "allow_extra_args": True} if command in (hook, statusline) else None
             )
-            made.command(name, rich_help_panel=group, context_settings=options)(command)
+            every.command(name, rich_help_panel=group, context_settings=options)(command)
     for name, (group, inner) in INNER.items():
-        made.add_typer(inner, name=name, rich_help_panel=group)
+        every.add_typer(inner, name=name, rich_help_panel=group)
     if only != "man":
-        one = [command for command in made.registered_commands if command.name == only]
-        inside = [inner for inner in made.registered_groups if inner.name == only]
+        one = [command for command in every.registered_commands if command.name == only]
+        inside = [inner for inner in every.registered_groups if inner.name == only]
         if one or inside:
-            made.registered_commands, made.registered_groups = one, inside
-    return made
+            every.registered_commands, every.registered_groups = one, inside
+    return every
 
 
 app = made()
