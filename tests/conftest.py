@@ -77,8 +77,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
-    # Python waits with a full collection until a quarter of what the last one left is new. This one leaves next to
-    # nothing; without it, models and their vectors were kept until a test process had 6 GB.
+    # Python waits with a full collection until a quarter of what the last one left is new. This leaves next to nothing.
     gc.collect()
     gc.set_threshold(5_000, 10, 10)
 
